@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The rules of the stream, in the order a record meets them. Pure: no I/O, no clock, no threads, no async, so that
+//! every rule can be tested in microseconds and none can come to depend on Kafka, wasmtime or a disk.
+
+#![deny(missing_docs)]
+
+pub mod alignment; // when a task with several inputs takes its snapshot
+pub mod checkpoint;
+pub mod element; // what travels in a channel
+pub mod key; // which key a row belongs to, and which key group and task own that key
+pub mod record; // what flows: batches of typed columns
+pub mod time; // event time, its units, its bounds
+pub mod watermark; // how far event time has come // consistent cuts: ids, manifests, progress, recovery

@@ -1,0 +1,103 @@
+//! What a checkpoint holds: everything needed to go on as if nothing had happened. Stored as JSON, with a version.
+
+use super::CheckpointId;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The whole of a checkpoint, small: state lies in the files it names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this format; see [`Manifest::VERSION`].
+    pub version: u32,
+    /// Which checkpoint it is.
+    pub checkpoint: CheckpointId,
+    /// Name of the job.
+    pub job: String,
+    /// xxh3-64 of the job's definition in hexadecimal, to tell a changed job from the same one.
+    pub job_revision: String,
+    /// Key groups of the job, fixed at its creation.
+    pub max_parallelism: u16,
+    /// True for the checkpoint taken when all inputs had ended: there is nothing to go on with.
+    pub finished: bool,
+    /// Content digest of each operator's component, by operator.
+    pub components: BTreeMap<String, String>,
+    /// State numbers: once given to an operator's state, never reused.
+    pub states: Vec<StateEntry>,
+    /// Positions and watermarks, by source.
+    pub sources: BTreeMap<String, SourceSnapshot>,
+    /// State and watermark of each operator task.
+    pub tasks: Vec<TaskSnapshot>,
+    /// What each sink has staged and must apply once this checkpoint is decided, by sink.
+    pub sinks: BTreeMap<String, Payload>,
+}
+
+impl Manifest {
+    /// The version this program writes. It reads no other.
+    pub const VERSION: u32 = 1;
+}
+
+/// Stands for (operator, state name) in stored keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateEntry {
+    /// The number in stored keys.
+    pub number: u32,
+    /// Operator that owns the state.
+    pub operator: String,
+    /// Its name there.
+    pub name: String,
+    /// Encoding version of the values, as the operator counts it.
+    pub version: u32,
+}
+
+/// A source's part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceSnapshot {
+    /// Where each partition reads next, by the partition's name.
+    pub partitions: BTreeMap<String, PartitionPosition>,
+    /// Records read so far, for `every: n records` and the summary.
+    pub records: u64,
+}
+
+/// Where a partition reads next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartitionPosition {
+    /// The connector's own: byte and line of a file, sequence number of a generator.
+    pub next: serde_json::Value,
+    /// The partition's watermark; it never goes back after a restore.
+    pub watermark: Timestamp,
+    /// Whether it is read to its end.
+    pub finished: bool,
+}
+
+/// An operator task's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskSnapshot {
+    /// Name of the task's chain: its first operator.
+    pub chain: String,
+    /// Which of the chain's tasks.
+    pub task: usize,
+    /// Key groups it owns: from, inclusive, to, exclusive.
+    pub groups: (u16, u16),
+    /// The chain's watermark.
+    pub watermark: Timestamp,
+    /// Files to read in order: later rows replace earlier ones.
+    pub files: Vec<FileEntry>,
+    /// Counters that must survive, such as late records dropped, by operator and name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A stored file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Name within the job's checkpoint storage.
+    pub name: String,
+    /// Length in bytes.
+    pub length: u64,
+    /// xxh3-64 of its content in hexadecimal.
+    pub checksum: String,
+}
+
+/// What a sink says it has staged: its own words, which it gets back when it must apply.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Payload(pub serde_json::Value);

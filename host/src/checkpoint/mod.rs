@@ -1,0 +1,39 @@
+//! Control: consistent cuts of a job, and where they are stored. `mod.rs` is the storage contract, its siblings fulfil it.
+
+/// Keeps the files of one job's checkpoints. Shared by all its threads.
+///
+/// Contract:
+/// - `write` MUST be durable when it returns, and MUST never leave a partial file under the name.
+/// - `create` MUST succeed for exactly one caller per name, also across crashes: deciding stands on it.
+/// - Names use `/` as in paths; files of one writer never clash with another's.
+pub trait CheckpointStorage: Send + Sync {
+    /// Stores a file, replacing one of the same name.
+    ///
+    /// # Errors
+    /// Disk full, permission lost, storage unreachable.
+    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()>;
+
+    /// Stores a file if the name is free; false if it was taken.
+    ///
+    /// # Errors
+    /// As `write`.
+    fn create(&self, name: &str, content: &[u8]) -> anyhow::Result<bool>;
+
+    /// A file's content; none if there is no such file.
+    ///
+    /// # Errors
+    /// As `write`.
+    fn read(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>>;
+
+    /// Names that begin with `prefix`, sorted.
+    ///
+    /// # Errors
+    /// As `write`.
+    fn list(&self, prefix: &str) -> anyhow::Result<Vec<String>>;
+
+    /// Removes a file; nothing happens if it is not there.
+    ///
+    /// # Errors
+    /// As `write`.
+    fn delete(&self, name: &str) -> anyhow::Result<()>;
+}

@@ -1,0 +1,201 @@
+//! The outside world, handed in: clock, threads, waiting, and the fail points that tests steer. The only file that may
+//! read a clock or start a thread, so that tests decide what time it is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What a running job takes from outside. Cloned into every task.
+#[derive(Clone)]
+pub struct Env {
+    /// Processing time.
+    pub clock: Arc<dyn Clock>,
+    /// Where tests make the process die; empty in production.
+    pub fail_points: Arc<FailPoints>,
+}
+
+impl Env {
+    /// The machine's clock, and fail points as the environment variable `MILLSTREAM_FAIL_AT` says.
+    pub fn system() -> Self {
+        let fail_points = std::env::var("MILLSTREAM_FAIL_AT").unwrap_or_default();
+        Self { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::parse(&fail_points)) }
+    }
+}
+
+/// Tells processing time.
+pub trait Clock: Send + Sync {
+    /// Wall clock, ms since 1970 UTC. May jump.
+    fn now_ms(&self) -> i64;
+    /// Time since some fixed moment; never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl Default for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock is read")]
+    fn default() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock is read")]
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// A clock that stands still until a test moves it.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now_ms: AtomicI64,
+}
+
+impl ManualClock {
+    /// Standing at `now_ms`.
+    pub fn at(now_ms: i64) -> Self {
+        Self { now_ms: AtomicI64::new(now_ms) }
+    }
+
+    /// Moves it on.
+    pub fn advance(&self, ms: i64) {
+        self.now_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ms(&self) -> i64 {
+        self.now_ms.load(Ordering::SeqCst)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.now_ms().try_into().unwrap_or(0))
+    }
+}
+
+/// Starts a named thread.
+///
+/// # Errors
+/// The system refuses another thread.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_string()).spawn(run)
+}
+
+/// Where one task waits, for whatever comes first: an element, room in an output, control, or a due time. A notice given
+/// while the task is busy is kept, so none is lost.
+#[derive(Debug, Default)]
+pub struct WaitPoint {
+    noticed: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl WaitPoint {
+    /// Something happened: the task looks again.
+    pub fn notify(&self) {
+        if !self.noticed.swap(true, Ordering::SeqCst) {
+            let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Returns once there was a notice since the last return, or after `at_most`.
+    pub fn wait(&self, at_most: Option<Duration>) {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limit) = at_most {
+            if !self.noticed.load(Ordering::SeqCst) {
+                let waited = self.wake.wait_timeout_while(guard, limit, |()| !self.noticed.load(Ordering::SeqCst));
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+            }
+        } else {
+            while !self.noticed.load(Ordering::SeqCst) {
+                guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        self.noticed.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Named places where a test makes the process die as if killed. `sink/adding/written:2,source/rides/record:7` dies at
+/// the moment when every place named has been passed at least so many times.
+#[derive(Debug, Default)]
+pub struct FailPoints {
+    left: Mutex<BTreeMap<String, u64>>,
+    armed: bool,
+}
+
+impl FailPoints {
+    /// From the text above; what is not `place:count` is a place to be passed once.
+    pub fn parse(text: &str) -> Self {
+        let left: BTreeMap<String, u64> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(|part| match part.rsplit_once(':') {
+                Some((place, count)) => (place.to_string(), count.parse().unwrap_or(1)),
+                None => (part.to_string(), 1),
+            })
+            .collect();
+        Self { armed: !left.is_empty(), left: Mutex::new(left) }
+    }
+
+    /// Whether any place is named: callers skip building names otherwise.
+    #[inline]
+    pub fn armed(&self) -> bool {
+        self.armed
+    }
+
+    /// `place` was passed `times` times.
+    #[inline]
+    pub fn passed(&self, place: impl FnOnce() -> String, times: u64) {
+        if self.armed {
+            self.count(&place(), times);
+        }
+    }
+
+    fn count(&self, place: &str, times: u64) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = left.get_mut(place) {
+            *count = count.saturating_sub(times);
+            if left.values().all(|&count| count == 0) {
+                tracing::error!(place, "fail point reached: dying here");
+                std::process::abort();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notice_given_before_waiting_is_not_lost() {
+        let point = WaitPoint::default();
+        point.notify();
+        point.wait(None);
+        point.wait(Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn fail_points_are_read_with_their_counts() {
+        let points = FailPoints::parse("sink/a/written:2, source/b/record");
+        assert_eq!(*points.left.lock().unwrap(), [("sink/a/written".into(), 2), ("source/b/record".into(), 1)].into());
+        assert!(!FailPoints::parse("").armed());
+    }
+}
