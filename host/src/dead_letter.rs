@@ -48,20 +48,18 @@ impl DeadLetter {
 
 /// The columns of dead letters.
 pub fn schema() -> Schema {
-    let text = |pointer: &str| Field { pointer: pointer.to_string(), value_type: ValueType::Text };
-    let typed = |pointer: &str, value_type| Field { pointer: pointer.to_string(), value_type };
     Schema {
         fields: vec![
-            text("/node"),
-            text("/partition"),
-            typed("/place", ValueType::Int),
-            typed("/key", ValueType::Scalar),
-            typed("/timestamp", ValueType::Int),
-            text("/reason"),
-            text("/component"),
-            text("/backtrace"),
-            text("/value"),
-            typed("/value_bytes", ValueType::Bytes),
+            Field::new("/node", ValueType::Text),
+            Field::new("/partition", ValueType::Text),
+            Field::new("/place", ValueType::Int),
+            Field::new("/key", ValueType::Scalar),
+            Field::time("/timestamp"),
+            Field::new("/reason", ValueType::Text),
+            Field::new("/component", ValueType::Text),
+            Field::new("/backtrace", ValueType::Text),
+            Field::new("/value", ValueType::Text),
+            Field::new("/value_bytes", ValueType::Bytes),
         ],
     }
 }

@@ -103,6 +103,21 @@ pub struct Field {
     pub pointer: String,
     /// What the column holds.
     pub value_type: ValueType,
+    /// An int column of times, ms since 1970 UTC: sinks write it as a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time: bool,
+}
+
+impl Field {
+    /// A column that is no time.
+    pub fn new(pointer: impl Into<String>, value_type: ValueType) -> Self {
+        Self { pointer: pointer.into(), value_type, time: false }
+    }
+
+    /// An int column of times.
+    pub fn time(pointer: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), value_type: ValueType::Int, time: true }
+    }
 }
 
 /// The columns that flow over one edge, in order.
