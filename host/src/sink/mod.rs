@@ -61,4 +61,6 @@ pub struct SinkInput {
     pub schema: Schema,
     /// Rows are whole values (in `Batch::raw`), as the source or a guest made them, rather than columns.
     pub whole_values: bool,
+    /// The job starts anew, without a checkpoint to go on from: what an earlier run left in the target is not its own.
+    pub fresh: bool,
 }
