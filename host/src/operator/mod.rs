@@ -54,8 +54,8 @@ pub enum Due {
 
 /// What an operator may use during one call.
 pub struct Context<'a> {
-    /// The task's state.
-    pub state: &'a mut dyn StateBackend,
+    /// The task's state. A box, so that it can be lent for the time of a call to code that cannot hold a reference: a guest's store.
+    pub state: &'a mut Box<dyn StateBackend>,
     /// Where outputs go.
     pub out: &'a mut Emitter,
     /// The operator's watermark; `time::START` before the first.
