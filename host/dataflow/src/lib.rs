@@ -3,10 +3,12 @@
 
 #![deny(missing_docs)]
 
+pub mod aggregate; // what windows compute
 pub mod alignment; // when a task with several inputs takes its snapshot
-pub mod checkpoint;
+pub mod checkpoint; // consistent cuts: ids, manifests, progress, recovery
 pub mod element; // what travels in a channel
 pub mod key; // which key a row belongs to, and which key group and task own that key
 pub mod record; // what flows: batches of typed columns
 pub mod time; // event time, its units, its bounds
-pub mod watermark; // how far event time has come // consistent cuts: ids, manifests, progress, recovery
+pub mod watermark; // how far event time has come
+pub mod window; // which window a record belongs to, until when
