@@ -1,6 +1,8 @@
 //! Records go out. One trait for all sinks, whatever they promise: rows are written, staged at a barrier, and applied once
 //! the checkpoint is decided. `mod.rs` is the contract, its siblings fulfil it.
 
+pub mod encode; // rows become text
+
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::record::{Batch, Schema};
 
