@@ -1,0 +1,143 @@
+//! Which folder of the host may name which (the arrows of ARCHITECTURE.md), the home of each library, and what only
+//! `env.rs` may touch. The compiler guards the arrow from `host/dataflow`; these are the others.
+
+use crate::tree::File;
+use crate::{Finding, code};
+
+/// A library and the only places that may name it.
+const HOMES: [(&str, &[&str]); 14] = [
+    ("wasmtime", &["host/src/engine/"]),
+    ("wit_component", &["host/src/command/"]),
+    ("wit_parser", &["host/src/command/"]),
+    ("rusqlite", &["host/src/sink/sqlite", "tests/"]),
+    ("sonic_rs", &["host/src/source/format/"]),
+    ("csv_core", &["host/src/source/"]),
+    ("flate2", &["host/src/source/"]),
+    ("zstd", &["host/src/source/"]),
+    ("serde_saphyr", &["host/src/job/"]),
+    ("clap", &["host/src/main.rs", "host/src/command/"]),
+    ("rdkafka", &["host/src/source/kafka", "host/src/sink/kafka"]),
+    ("rocksdb", &["host/src/state/rocksdb"]),
+    ("axum", &["host/src/http/"]),
+    ("tokio", &["host/src/http/", "host/src/checkpoint/"]),
+];
+
+/// A place, and the modules of the host that it must not name.
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("host/src/source/", &["exchange", "task", "operator", "engine", "state", "sink", "checkpoint", "job", "command"]),
+    ("host/src/exchange/", &["source", "task", "operator", "engine", "state", "sink", "checkpoint", "job", "command"]),
+    ("host/src/task/", &["engine", "job", "command"]),
+    ("host/src/operator/", &["source", "exchange", "task", "sink", "checkpoint", "job", "command"]),
+    ("host/src/engine/", &["source", "exchange", "task", "sink", "checkpoint", "job", "command"]),
+    ("host/src/state/", &["source", "exchange", "task", "operator", "engine", "sink", "job", "command"]),
+    ("host/src/sink/", &["source", "exchange", "task", "operator", "engine", "state", "checkpoint", "job", "command"]),
+    ("host/src/checkpoint/", &["source", "exchange", "task", "operator", "engine", "sink", "job", "command"]),
+    ("host/src/job/", &["command"]),
+];
+
+/// Seams and those who fulfil them: named only in their own folder and where a job is wired.
+const FULFILLED: [(&str, &[&str]); 5] = [
+    ("source", &["file", "generator", "memory", "kafka"]),
+    ("operator", &["guest", "native"]),
+    ("state", &["memory", "rocksdb"]),
+    ("sink", &["file", "sqlite", "stdout", "memory", "kafka"]),
+    ("checkpoint", &["filesystem", "memory"]),
+];
+const WIRING: &str = "host/src/job/build";
+
+/// What only `env.rs` may touch, so that tests decide what time it is and which threads run.
+const OUTSIDE_WORLD: [&str; 6] =
+    ["Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::sleep", "thread::scope"];
+
+/// What the pure package must not touch at all.
+const IMPURE: [&str; 7] =
+    ["std::fs", "std::net", "std::process", "std::thread", "std::env", "std::time::Instant", "std::time::SystemTime"];
+
+/// The rules for one file.
+pub(crate) fn check(file: &File) -> Vec<Finding> {
+    let path = file.path.as_str();
+    if !file.is_rust() || !(path.starts_with("host/") || path.starts_with("tests/src/")) {
+        return vec![];
+    }
+    let code = code::blanked(code::without_tests(&file.text));
+    let mut findings = vec![];
+    let mut found = |rule, lines: Vec<usize>, advice: String| {
+        if let Some(first) = lines.first() {
+            findings.push(Finding::new(rule, path, lines.len(), format!("line {first}: {advice}")));
+        }
+    };
+    for (library, homes) in HOMES {
+        if !homes.iter().any(|home| path.starts_with(home)) {
+            let named = code::places(&code, &format!("{library}::"));
+            found("home", named, format!("`{library}` is named only in {}", homes.join(" and ")));
+        }
+    }
+    if path.starts_with("host/") && path != "host/src/env.rs" {
+        for word in OUTSIDE_WORLD {
+            found(
+                "outside-world",
+                code::places(&code, word),
+                format!("`{word}` is for host/src/env.rs: take it from Env"),
+            );
+        }
+    }
+    if path.starts_with("host/dataflow/src/") {
+        for word in IMPURE {
+            found("pure", code::places(&code, word), format!("host/dataflow knows no `{word}`"));
+        }
+    }
+    findings.extend(own_arrows(path, &code));
+    findings
+}
+
+fn own_arrows(path: &str, code: &str) -> Vec<Finding> {
+    let named = code::own_paths(code);
+    let mut findings = vec![];
+    let mut found = |rule, count: usize, advice: String| {
+        if count > 0 {
+            findings.push(Finding::new(rule, path, count, advice));
+        }
+    };
+    for (place, forbidden) in ARROWS.iter().filter(|(place, _)| path.starts_with(place)) {
+        for module in *forbidden {
+            let count = named.iter().filter(|(first, _)| first == module).count();
+            found("arrow", count, format!("{place} must not name `{module}`"));
+        }
+    }
+    // Only the operator that is a guest knows the engine.
+    if path.starts_with("host/src/operator/") && !path.starts_with("host/src/operator/guest") {
+        let count = named.iter().filter(|(first, _)| first == "engine").count();
+        found("arrow", count, "only operator/guest may name `engine`".to_string());
+    }
+    for (seam, fulfillers) in FULFILLED {
+        if path.starts_with("host/src/") && !path.starts_with(WIRING) && !path.starts_with(&format!("host/src/{seam}/"))
+        {
+            let named = |fulfiller: &&str| named.iter().any(|(first, second)| first == seam && second == *fulfiller);
+            for fulfiller in fulfillers.iter().filter(|fulfiller| named(fulfiller)) {
+                found(
+                    "wiring",
+                    1,
+                    format!("only {WIRING} names `{seam}::{fulfiller}`: use what {seam}/mod.rs promises"),
+                );
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn each_arrow_is_found() {
+    let rules = |path: &str, text: &str| -> Vec<&str> {
+        check(&File::new(path, text)).iter().map(|finding| finding.rule).collect()
+    };
+    assert_eq!(rules("host/src/task/a.rs", "use wasmtime::Engine;\n"), ["home"]);
+    assert!(rules("host/src/engine/a.rs", "use wasmtime::Engine;\n").is_empty());
+    assert_eq!(rules("host/src/task/a.rs", "use crate::{engine::Instance, env::Env};\n"), ["arrow"]);
+    assert_eq!(rules("host/src/operator/window.rs", "use crate::engine::Instance;\n"), ["arrow"]);
+    assert!(rules("host/src/operator/guest/call.rs", "use crate::engine::Instance;\n").is_empty());
+    assert_eq!(rules("host/src/job/plan.rs", "use crate::sink::file::FileSink;\n"), ["wiring"]);
+    assert!(rules("host/src/job/build.rs", "use crate::sink::file::FileSink;\n").is_empty());
+    assert_eq!(rules("host/src/task/a.rs", "let t = Instant::now();\n"), ["outside-world"]);
+    assert_eq!(rules("host/dataflow/src/a.rs", "use std::fs::File;\n"), ["pure"]);
+    assert!(rules("host/src/task/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::engine::X;\n}\n").is_empty());
+}
