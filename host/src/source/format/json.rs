@@ -1,0 +1,165 @@
+//! JSON lines. The wanted pointers are a tree; one pass over a line validates it and notes what stands at them.
+
+use super::json_scan::{Node, Scanner};
+use super::rows::{Cell, Plan};
+use super::{Decoded, Decoder, Span, segments};
+use bytes::Bytes;
+
+/// Decodes JSON lines.
+#[derive(Debug)]
+pub(super) struct Json {
+    plan: Plan,
+    tree: Vec<Node>,
+}
+
+impl Json {
+    pub(super) fn new(plan: Plan) -> Self {
+        let tree = tree(&plan.pointers);
+        Self { plan, tree }
+    }
+}
+
+impl Decoder for Json {
+    fn wants_header(&self) -> bool {
+        false
+    }
+
+    fn decode(&mut self, slab: &Bytes, records: &[Span]) -> anyhow::Result<Decoded> {
+        let mut decoded = self.plan.begin(records.len());
+        decoded.keep_raw(slab, records.len());
+        let mut cells = vec![Cell::Absent; self.plan.pointers.len()];
+        decoded.each_text(slab, records, |decoded, text, span| {
+            cells.fill(Cell::Absent);
+            match Scanner::new(text, &self.tree, &mut cells).record() {
+                Ok(()) => self.plan.push(decoded, &cells, text, (span.from, span.to), span.line),
+                Err(_) => decoded.put_aside(span.line, why_not_json(text), text.as_bytes()),
+            }
+        });
+        Ok(decoded)
+    }
+}
+
+/// The tree of the pointers; node 0 is the whole value.
+fn tree(pointers: &[String]) -> Vec<Node> {
+    let mut tree = vec![Node::default()];
+    for (cell, pointer) in pointers.iter().enumerate() {
+        let mut node = 0;
+        for segment in segments(pointer) {
+            let known = tree[node].children.iter().find(|(name, _)| **name == *segment).map(|&(_, child)| child);
+            node = known.unwrap_or_else(|| {
+                tree.push(Node::default());
+                let child = tree.len() - 1;
+                tree[node].children.push((segment.into(), child));
+                child
+            });
+        }
+        tree[node].cell = Some(cell);
+    }
+    tree
+}
+
+/// The scanner only finds that a line is wrong; the library says it better, and time is no matter here.
+#[cold]
+fn why_not_json(text: &str) -> String {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Err(error) => {
+            let said = error.to_string();
+            let reason = said.split(" at line ").next().unwrap_or("wrong");
+            format!("not JSON: {reason} at byte {}", error.column())
+        }
+        Ok(_) => format!("nested deeper than {} levels", super::json_scan::DEPTH_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    const POINTERS: [&str; 7] = ["/a", "/b", "/a/b", "/a/0", "/a/b/1", "/~01~1\"", ""];
+
+    fn scan<'a>(text: &'a str, cells: &mut [Cell<'a>]) -> bool {
+        let tree = tree(&POINTERS.map(String::from));
+        cells.fill(Cell::Absent);
+        Scanner::new(text, &tree, cells).record().is_ok()
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let name =
+            prop_oneof![Just(r#""a""#), Just(r#""b""#), Just(r#""\u0061""#), Just(r#""~1/\"""#), Just(r#""x\\""#)];
+        let leaf = prop_oneof![
+            "(null|true|false|0|-0|[1-9][0-9]{0,20}|-?[0-9]\\.[0-9]{1,3}([eE][+-]?[0-9]{1,2})?)".prop_map(|leaf| leaf),
+            "\"([a-z ,:{}\\[\\]é]|\\\\[\"\\\\/bfnrt]|\\\\u00[0-9a-fA-F]{2}|\\\\ud83d\\\\ude00){0,12}\"",
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            let space = "[ \t]{0,2}";
+            prop_oneof![
+                (space, prop::collection::vec(inner.clone(), 0..4))
+                    .prop_map(|(space, values)| format!("[{space}{}]", values.join(&format!("{space},")))),
+                (space, prop::collection::vec((name.clone(), inner), 0..4)).prop_map(|(space, members)| {
+                    let members: Vec<_> =
+                        members.iter().map(|(name, value)| format!("{name}{space}:{value}")).collect();
+                    format!("{space}{{{}{space}}}{space}", members.join(","))
+                }),
+            ]
+        })
+    }
+
+    fn same(cell: Cell<'_>, value: Option<&Json>) -> bool {
+        match (cell, value) {
+            (Cell::Absent, None | Some(Json::Null)) => true,
+            (Cell::Text(text), Some(Json::String(value))) => text == value,
+            (Cell::Escaped(quoted), Some(Json::String(value))) => {
+                serde_json::from_str::<String>(quoted).unwrap() == *value
+            }
+            (Cell::Number(number), Some(Json::Number(value))) => {
+                serde_json::from_str::<serde_json::Number>(number).unwrap() == *value
+            }
+            (Cell::Boolean(boolean), Some(Json::Bool(value))) => boolean == *value,
+            (cell, Some(Json::Object(_))) => cell == Cell::Object,
+            (cell, Some(Json::Array(_))) => cell == Cell::Array,
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn finds_what_the_library_finds(text in json()) {
+            let value: Json = serde_json::from_str(&text).unwrap();
+            let mut cells = [Cell::Absent; POINTERS.len()];
+            prop_assert!(scan(&text, &mut cells), "{text} is JSON");
+            for (pointer, cell) in POINTERS.iter().zip(cells) {
+                prop_assert!(same(cell, value.pointer(pointer)), "{text}: {pointer} is {cell:?}");
+            }
+        }
+
+        #[test]
+        fn refuses_what_the_library_refuses(text in json(), at in any::<prop::sample::Index>(), put in "[\\x00-\\x7f]?") {
+            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+            let at = places[at.index(places.len())];
+            let end = at + text[at..].chars().next().unwrap().len_utf8();
+            let text = format!("{}{put}{}", &text[..at], &text[end..]);
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+            prop_assert_eq!(scan(&text, &mut [Cell::Absent; POINTERS.len()]), is_json, "{}", text);
+        }
+
+        #[test]
+        fn any_text_is_judged_as_the_library_does(text in "[\\[\\]{}\",:\\\\0-9eE.+a-u \\x00-\\x1fé-]{0,20}") {
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+            prop_assert_eq!(scan(&text, &mut [Cell::Absent; POINTERS.len()]), is_json, "{}", text);
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_and_said() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(scan(&deep(128), &mut [Cell::Absent; POINTERS.len()]));
+        assert!(!scan(&deep(129), &mut [Cell::Absent; POINTERS.len()]));
+        assert!(!scan(&deep(1_000_000), &mut [Cell::Absent; POINTERS.len()]));
+        assert_eq!(why_not_json(&deep(100_000)), "nested deeper than 128 levels");
+        assert_eq!(why_not_json("{\"a\" 1}"), "not JSON: expected `:` at byte 6");
+    }
+}
