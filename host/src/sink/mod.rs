@@ -1,7 +1,12 @@
 //! Records go out. One trait for all sinks, whatever they promise: rows are written, staged at a barrier, and applied once
 //! the checkpoint is decided. `mod.rs` is the contract, its siblings fulfil it.
 
+#[cfg(test)]
+mod contract; // what every sink keeps
 pub mod encode; // rows become text
+pub mod file;
+pub mod memory;
+pub mod stdout;
 
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::record::{Batch, Schema};

@@ -98,7 +98,7 @@ impl Printer {
         out.extend_from_slice(&digits(within / 60_000 % 60));
         out.push(b':');
         out.extend_from_slice(&digits(within / 1000 % 60));
-        if within % 1000 != 0 {
+        if !within.is_multiple_of(1000) {
             out.extend_from_slice(&[b'.', b'0' + (within / 100 % 10) as u8]);
             out.extend_from_slice(&digits(within % 100));
         }
