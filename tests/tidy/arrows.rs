@@ -7,7 +7,7 @@ use crate::{Finding, code};
 /// A library and the only places that may name it.
 const HOMES: [(&str, &[&str]); 14] = [
     ("wasmtime", &["host/src/engine/"]),
-    ("wit_component", &["host/src/command/"]),
+    ("wit_component", &["host/src/engine/", "host/src/command/"]),
     ("wit_parser", &["host/src/command/"]),
     ("rusqlite", &["host/src/sink/sqlite", "tests/"]),
     ("sonic_rs", &["host/src/source/format/"]),

@@ -4,12 +4,11 @@ use crate::tree::File;
 use crate::{Finding, code};
 
 /// Leftovers in code, each with what to do instead.
-const IN_CODE: [(&str, &str); 6] = [
+const IN_CODE: [(&str, &str); 5] = [
     ("todo!", "build it or say in the issue that it is missing"),
     ("unimplemented!", "build it or refuse with an error"),
     ("dbg!", "take it out"),
     ("#![allow", "no permission for a whole crate: `#[expect(…, reason = \"…\")]` where it is needed"),
-    ("#[allow", "`#[expect(…, reason = \"…\")]` says why and notices when it is no longer needed"),
     ("#[ignore", "a test runs or is not there"),
 ];
 
@@ -26,6 +25,8 @@ pub(crate) fn check(file: &File) -> Vec<Finding> {
         for (word, advice) in IN_CODE {
             found("leftover", code::places(&code, word), advice);
         }
+        let advice = "`#[expect(…, reason = \"…\")]` says why, and notices when it is no longer needed";
+        found("leftover", lines_where(&code, without_reason), advice);
     }
     if is_prose_or_code(file) {
         // Taken apart, or this file would find itself.
@@ -49,6 +50,11 @@ fn lines_where(text: &str, wanted: impl Fn(&str) -> bool) -> Vec<usize> {
     text.lines().enumerate().filter(|(_, line)| wanted(line)).map(|(number, _)| number + 1).collect()
 }
 
+/// Generated code may be allowed what it likes, with the reason.
+fn without_reason(line: &str) -> bool {
+    line.contains("#[allow(") && !line.contains("reason =")
+}
+
 fn names_a_machine(line: &str) -> bool {
     let absolute = |folder: &str| {
         line.match_indices(folder).any(|(at, _)| {
@@ -66,6 +72,7 @@ fn each_word_is_found_in_code_and_only_there() {
     };
     assert_eq!(rules("a.rs", "fn a() { dbg!(1); }\n"), ["leftover"]);
     assert_eq!(rules("a.rs", "#[allow(dead_code)]\nfn a() {}\n"), ["leftover"]);
+    assert!(rules("a.rs", "#[allow(dead_code, reason = \"generated\")]\nfn a() {}\n").is_empty());
     assert!(rules("a.rs", "// dbg!(1) \"todo!\"\nlet a = \"todo!\";\n").is_empty());
     assert_eq!(rules("a.md", concat!("FIX", "ME later\n")), ["leftover"]);
     assert_eq!(rules("a.md", "blank \n"), ["blanks"]);
