@@ -2,9 +2,19 @@
 //! and a sentence stands in `keys`. Nothing here opens a file of data, a component or a sink; `job::check` judges what was
 //! read, `job::build` turns it into running tasks.
 
+pub mod keys; // every key, its default, a sentence
+mod load; // from a file to a definition
 mod operator;
+pub mod problem; // what is wrong, where, what to do
+mod read;
+mod section;
 mod sink;
 mod source;
+mod tree;
+pub mod units; // 30s, 64MiB
+
+pub use load::{Loaded, Process, load, read_text};
+pub use tree::References;
 
 pub use operator::{
     Aggregate, AggregateFunction, BuiltIn, Component, Guest, Input, Limits, Logic, OnError, Operator, Window,
@@ -104,3 +114,6 @@ pub struct Place {
     /// Column, in characters.
     pub column: u32,
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,8 @@ pub enum BuiltIn {
 pub struct Guest {
     /// Where its code is.
     pub component: Component,
+    /// Where that is written.
+    pub place: Place,
     /// Its configuration.
     pub config: serde_json::Value,
     /// Fields it gets from elsewhere than it declares, by its names.

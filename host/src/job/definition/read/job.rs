@@ -1,0 +1,88 @@
+//! Reads the top of a job file and hands each node to its reader.
+
+use super::super::keys;
+use super::super::problem::Problem;
+use super::super::section::{Reader, Section, positive_ms};
+use super::super::tree::{Key, Node, Value};
+use super::super::{Checkpoint, DeadLetters, Definition, Every, State};
+use super::{operator, sink, source};
+use std::time::Duration;
+
+/// The whole file. Faulty parts are replaced; the reader knows of each.
+pub(in super::super) fn job(reader: &Reader<'_>, root: &Node, revision: String) -> Definition {
+    let section = Section::new(reader, "the job file".into(), root, &[&keys::JOB]);
+    section.refuse_unknown(&[]);
+    let name = section.text("name");
+    if let Some(node) = section.node("name").filter(|_| !name.is_empty()) {
+        check_name(reader, &Key { name: name.clone(), place: node.place });
+    }
+    let nodes = |name: &str| {
+        let nodes = section.named(name);
+        nodes.iter().for_each(|(key, _)| check_name(reader, key));
+        nodes
+    };
+    Definition {
+        name,
+        revision,
+        parallelism: section.number("parallelism", 1..=1024) as usize,
+        max_parallelism: section.number("max_parallelism", 1..=32_768) as u16,
+        checkpoint: checkpoint(&section.section("checkpoint", &keys::CHECKPOINT)),
+        state: state(&section.section("state", &keys::STATE)),
+        dead_letters: dead_letters(&section.section("dead_letters", &keys::DEAD_LETTERS)),
+        sources: nodes("sources").into_iter().map(|(key, node)| source::source(reader, key, node)).collect(),
+        operators: nodes("operators").into_iter().map(|(key, node)| operator::operator(reader, key, node)).collect(),
+        sinks: nodes("sinks").into_iter().map(|(key, node)| sink::sink(reader, key, node)).collect(),
+    }
+}
+
+/// Names are used in files, metrics and references.
+fn check_name(reader: &Reader<'_>, key: &Key) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if key.name.is_empty() || !key.name.chars().all(fits) {
+        let message = format!("the name `{}` has other characters than letters, digits, `-` and `_`", key.name);
+        reader.problem(Problem::at(key.place, message));
+    }
+}
+
+fn checkpoint(section: &Section<'_>) -> Checkpoint {
+    let every = section.optional("every", every).unwrap_or(Every::Records(1));
+    Checkpoint { every, keep: section.number("keep", 1..=1_000) as usize, timeout: section.duration("timeout") }
+}
+
+/// `10s` or `4 records`.
+fn every(node: &Node) -> Result<Every, String> {
+    if let Value::Text(text) = &node.value
+        && let Some(count) = text.value.strip_suffix("records").or_else(|| text.value.strip_suffix("record"))
+    {
+        let count = count.trim().parse().ok().filter(|&count| count > 0);
+        return count
+            .map(Every::Records)
+            .ok_or_else(|| "a whole number of records is expected, e.g. `4 records`".into());
+    }
+    let ms = positive_ms(node).map_err(|message| format!("{message}, or a number of records, e.g. `4 records`"))?;
+    Ok(Every::Time(Duration::from_millis(ms.unsigned_abs())))
+}
+
+fn state(section: &Section<'_>) -> State {
+    if section.node("backend").is_some_and(|node| node.shown() == "`rocksdb`") {
+        let problem = Problem::at(section.place_of("backend"), "the state backend `rocksdb` is not in this version");
+        section.reader.problem(problem.hint("state is kept in `memory`"));
+    } else {
+        section.choice("backend", &[("memory", ())]);
+    }
+    State { memory: section.optional_size("memory") }
+}
+
+fn dead_letters(section: &Section<'_>) -> DeadLetters {
+    let folder = section.optional_path("path");
+    match (section.boolean("fail"), folder) {
+        (false, None) => DeadLetters::DataDirectory,
+        (false, Some(folder)) => DeadLetters::Folder(folder),
+        (true, None) => DeadLetters::Fail,
+        (true, Some(_)) => {
+            let problem = Problem::at(section.place_of("fail"), "`fail: true` leaves nothing to write to `path`");
+            section.reader.problem(problem.hint("keep one of the two"));
+            DeadLetters::Fail
+        }
+    }
+}
