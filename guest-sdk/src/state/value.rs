@@ -1,0 +1,111 @@
+//! One value per key.
+
+use super::stored::{Shape, Stored, absent, column_of, read_cell};
+use crate::bindings::types::{StateDeclaration, StateKind};
+use crate::declare::{Handle, Registry, ValueOptions};
+use crate::{Bad, Scope, host};
+use std::marker::PhantomData;
+
+/// One value of `T` for each key. It rides along with the batch unless marked `#[on_demand]`.
+pub struct Value<T> {
+    place: Place,
+    values: PhantomData<fn(T) -> T>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    /// Came in with the batch, among the prefetched states.
+    Prefetched(usize),
+    /// Asked of the host, by the state's id.
+    OnDemand(u32),
+}
+
+impl<T: Stored> Value<T> {
+    /// The value of the row's key, as seen at the row's time; none if there is none or it has expired.
+    ///
+    /// # Errors
+    /// What is stored is not a `T`: it was written by other code.
+    #[inline]
+    pub fn get(&self, at: &Scope<'_>) -> Result<Option<T>, Bad> {
+        match self.place {
+            Place::Prefetched(slot) => {
+                let key = at.key_index();
+                let row = at.number;
+                at.call.states[slot].borrow_mut().get(key, row)
+            }
+            Place::OnDemand(state) => read_cell(&host::state::get(state, &[at.number]), 0),
+        }
+    }
+
+    /// Writes the value; it expires by its TTL from the row's time.
+    #[inline]
+    pub fn set(&self, at: &Scope<'_>, value: T) {
+        match self.place {
+            Place::Prefetched(slot) => {
+                let key = at.key_index();
+                let row = at.number;
+                at.call.states[slot].borrow_mut().set(key, row, value);
+            }
+            Place::OnDemand(state) => {
+                let column = column_of([&value].into_iter()).expect("a stored value can be written");
+                host::state::put(state, &[at.number], &column);
+            }
+        }
+    }
+
+    /// Takes the value away.
+    #[inline]
+    pub fn clear(&self, at: &Scope<'_>) {
+        match self.place {
+            Place::Prefetched(slot) => {
+                let key = at.key_index();
+                let row = at.number;
+                at.call.states[slot].borrow_mut().clear(key, row);
+            }
+            Place::OnDemand(state) => host::state::put(state, &[at.number], &absent(Shape::of::<T>().value_type())),
+        }
+    }
+
+    /// Changes the value in place, starting from `T::default()` where there is none. For values with an inside, such as a `Vec`: they
+    /// are neither copied nor, within a call, read from JSON twice.
+    ///
+    /// # Errors
+    /// What is stored is not a `T`.
+    #[inline]
+    pub fn update<R>(&self, at: &Scope<'_>, change: impl FnOnce(&mut T) -> R) -> Result<R, Bad>
+    where
+        T: Default,
+    {
+        match self.place {
+            Place::Prefetched(slot) => {
+                let key = at.key_index();
+                let row = at.number;
+                at.call.states[slot].borrow_mut().modify(key, row, T::default, change)
+            }
+            Place::OnDemand(_) => {
+                let mut value = self.get(at)?.unwrap_or_default();
+                let answer = change(&mut value);
+                self.set(at, value);
+                Ok(answer)
+            }
+        }
+    }
+}
+
+impl<T: Stored> Handle for Value<T> {
+    type Options = ValueOptions;
+
+    fn declare(registry: &mut Registry, name: &'static str, options: ValueOptions) -> Self {
+        let slot = registry.prefetched();
+        let id = registry.state(StateDeclaration {
+            name: name.to_owned(),
+            kind: StateKind::ValueState,
+            value_type: Shape::of::<T>().value_type(),
+            version: options.version,
+            ttl: options.ttl,
+            prefetch: !options.on_demand,
+        });
+        let place = if options.on_demand { Place::OnDemand(id) } else { Place::Prefetched(slot) };
+        Self { place, values: PhantomData }
+    }
+}
