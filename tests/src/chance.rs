@@ -8,6 +8,7 @@ pub struct Chance {
 }
 
 /// The seed of this run: `MILLSTREAM_SEED`, or 1. Printed, which `cargo test` shows when the test fails.
+#[expect(clippy::print_stdout, reason = "cargo shows it where the test fails")]
 pub fn seed() -> u64 {
     let seed = match std::env::var("MILLSTREAM_SEED") {
         Ok(text) => text.parse().expect("MILLSTREAM_SEED is a whole number"),

@@ -90,7 +90,7 @@ pub(crate) fn places(code: &str, word: &str) -> Vec<usize> {
         .filter(|&(at, _)| {
             let before = at.checked_sub(1).and_then(|at| code.as_bytes().get(at));
             let after = code.as_bytes().get(at + word.len());
-            !(begins && touches(before)) && !(ends && touches(after))
+            !(begins && touches(before) || ends && touches(after))
         })
         .map(|(at, _)| code[..at].matches('\n').count() + 1)
         .collect()
