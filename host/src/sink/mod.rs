@@ -6,6 +6,7 @@ mod contract; // what every sink keeps
 pub mod encode; // rows become text
 pub mod file;
 pub mod memory;
+pub mod sqlite;
 pub mod stdout;
 
 use dataflow::checkpoint::{CheckpointId, Payload};

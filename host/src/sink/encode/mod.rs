@@ -7,6 +7,7 @@ mod json;
 mod value;
 mod whole;
 
+pub(in crate::sink) use chosen::flat_names;
 pub use chosen::{Chosen, choose};
 pub use value::{Times, push_time};
 
