@@ -1,0 +1,123 @@
+//! What a batch does to windows that have not fired: its rows are sorted by phase, grouped into cells, taken in, and written
+//! back. One read and one write of the state per (slice, key), however many rows.
+
+use super::cells::Cells;
+use super::firing::one;
+use super::operator::WindowOperator;
+use super::store::Sent;
+use super::{Accumulate, Accumulators, Bad, Rows};
+use crate::state::StateBackend;
+use dataflow::key::{KeyGroup, Keys};
+use dataflow::record::{Batch, Blobs};
+use dataflow::time::{START, Timestamp};
+use dataflow::window::{Phase, Slice};
+
+/// A batch on its way in. Kept between batches for its room only.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    /// Rows of windows that have not fired, and their cells.
+    open: Vec<u32>,
+    cell_of: Vec<u32>,
+    cells: Cells,
+    accumulators: Accumulators,
+    sent: Vec<Sent>,
+    /// Rows of windows that have fired and still take records.
+    pub(super) late: Vec<u32>,
+    /// Rows of windows that take none any more.
+    pub(super) closed: Vec<u32>,
+}
+
+impl WindowOperator {
+    /// Sorts the rows by what their windows do with them, and groups those that go in.
+    pub(super) fn sort(&mut self, batch: &Batch, keys: &Keys, watermark: Timestamp) {
+        let intake = &mut self.intake;
+        intake.open.clear();
+        intake.cell_of.clear();
+        intake.late.clear();
+        intake.closed.clear();
+        intake.cells.clear(keys.distinct.len());
+        // A slice that contains nothing: the first row finds its own.
+        let (mut slice, mut phase) = (Slice { start: 0, end: START }, Phase::Open);
+        for (row, (&timestamp, &key)) in batch.timestamps.iter().zip(&keys.of).enumerate() {
+            if !slice.contains(timestamp) {
+                slice = self.windows.slice(timestamp);
+                phase = self.lateness.phase(slice.end, watermark);
+            }
+            match phase {
+                Phase::Open => {
+                    intake.open.push(row as u32);
+                    intake.cell_of.push(intake.cells.place(slice.end, key));
+                }
+                Phase::Late => intake.late.push(row as u32),
+                Phase::Closed => intake.closed.push(row as u32),
+            }
+        }
+    }
+
+    /// Gets the accumulators of the cells.
+    pub(super) fn load(&mut self, keys: &Keys, state: &dyn StateBackend) -> anyhow::Result<()> {
+        let intake = &mut self.intake;
+        intake.accumulators.clear();
+        intake.sent.clear();
+        for cell in intake.cells.list() {
+            let at = (group(keys, cell.key, self.max_parallelism), cell.end, keys.distinct.get(cell.key as usize));
+            let (sent, version) = self.store.load(state, at, self.logic.blank(), &mut intake.accumulators);
+            if !self.store.is_current(version) {
+                migrate_last(&mut *self.logic, version, &mut intake.accumulators.bytes)?;
+            }
+            intake.sent.push(sent);
+        }
+        Ok(())
+    }
+
+    /// Takes the rows in; answers those that failed.
+    pub(super) fn accumulate(
+        &mut self,
+        batch: &Batch,
+        (watermark, now): (Timestamp, Timestamp),
+    ) -> anyhow::Result<Vec<Bad>> {
+        let intake = &mut self.intake;
+        if intake.open.is_empty() {
+            return Ok(vec![]);
+        }
+        let rows = Rows { batch, rows: &intake.open, cells: &intake.cell_of, watermark, now };
+        self.logic.accumulate(&rows, &mut intake.accumulators)
+    }
+
+    /// Writes the cells back. Cannot fail.
+    pub(super) fn write(&mut self, keys: &Keys, state: &mut dyn StateBackend) {
+        let (intake, mut last) = (&self.intake, None);
+        for (index, cell) in intake.cells.list().iter().enumerate() {
+            // A new accumulator that no row went into: its rows have failed.
+            if !intake.accumulators.present[index] {
+                continue;
+            }
+            let group = group(keys, cell.key, self.max_parallelism);
+            let at = (group, cell.end, keys.distinct.get(cell.key as usize));
+            // Why: a window that takes rows again after its pane was sent has something new to say.
+            let sent = Sent { at_end: false, ..intake.sent[index] };
+            self.store.put(state, at, intake.accumulators.bytes.get(index), sent);
+            if last != Some((cell.end, group)) {
+                self.slices.open.entry(cell.end).or_default().insert(group);
+                last = Some((cell.end, group));
+            }
+        }
+    }
+}
+
+/// The key group of a batch's key.
+#[inline]
+pub(super) fn group(keys: &Keys, key: u32, max_parallelism: u16) -> KeyGroup {
+    KeyGroup::of(keys.hashes[key as usize], max_parallelism)
+}
+
+/// Brings the accumulator that was loaded last to the version written now.
+#[cold]
+pub(super) fn migrate_last(logic: &mut dyn Accumulate, from: u16, bytes: &mut Blobs) -> anyhow::Result<()> {
+    let last = bytes.len() - 1;
+    let new = logic.migrate(from, &one(bytes.get(last)))?;
+    bytes.ends.pop();
+    bytes.bytes.truncate(bytes.ends.last().map_or(0, |&end| end as usize));
+    bytes.push(new.get(0));
+    Ok(())
+}

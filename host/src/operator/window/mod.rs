@@ -1,0 +1,31 @@
+//! Windows: collects keyed records by event time, computes, and sends a pane per key when a window's time has come.
+//!
+//! ```text
+//! batch ─▶ sort rows by phase ─▶ cells: one per (slice end, key) ─▶ accumulate ─▶ state
+//!             │ late ─▶ accumulate ─▶ late pane                                    │
+//!             └ closed ─▶ port 1, counted                  watermark ─▶ firing ─▶ panes, port 0 ─▶ free
+//!
+//! row     slice end i64 BE, sign flipped · key
+//! value   accumulator · bookkeeping u32 LE (panes sent · 2 + 1 once the pane at the window's end was sent)
+//! ```
+//!
+//! Invariant: everything is in the state. What the operator holds beside it is scratch space or is built again by `open`.
+
+mod accumulate;
+mod built_in;
+mod cells;
+mod factory;
+mod firing;
+mod intake;
+mod late;
+mod operator;
+mod panes;
+mod slices;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+pub use accumulate::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
+pub use built_in::BuiltIn;
+pub use factory::{WindowFactory, WindowSettings};

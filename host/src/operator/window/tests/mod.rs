@@ -1,0 +1,8 @@
+//! Tests of windows: the worked examples, the rules one by one, and a model that judges each record singly. All run through
+//! the state seam, with operators made anew on it at any point.
+
+mod examples;
+mod faults;
+mod harness;
+mod model;
+mod rules;
