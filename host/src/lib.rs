@@ -4,6 +4,7 @@
 //! `job` turns the file a user wrote into running tasks. The rules of time, windows and recovery are in the package `dataflow`.
 
 pub mod checkpoint; // control: consistent cuts, where they are stored
+pub mod engine; // 5 wasmtime, and nothing else of the stream
 pub mod exchange; // 2 they are carried to a task
 pub mod job;
 pub mod operator; // 4 what a task calls
