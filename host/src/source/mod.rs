@@ -1,7 +1,12 @@
 //! Records come in. A source answers "give me the next records" and "where are you"; it never sees barriers, watermarks
 //! or stop requests, which are the source task's business. `mod.rs` is the contract, its siblings fulfil it.
 
+pub mod file;
 pub mod format;
+pub mod memory;
+
+#[cfg(test)]
+pub(crate) mod contract;
 
 use crate::dead_letter::DeadLetter;
 use dataflow::record::{Batch, Schema};

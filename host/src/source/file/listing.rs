@@ -1,0 +1,81 @@
+//! From the path a user wrote to the files it means, in the order of their names.
+
+use anyhow::{Context, bail};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Whether `path` can be understood.
+///
+/// # Errors
+/// It is a pattern with a mistake.
+pub(super) fn check(path: &str) -> anyhow::Result<()> {
+    if !Path::new(path).exists() {
+        glob::Pattern::new(path).with_context(|| format!("`path` is the pattern `{path}`"))?;
+    }
+    Ok(())
+}
+
+/// Whether `path` names exactly one file, rather than a directory or a pattern.
+pub(super) fn is_one_file(path: &str) -> bool {
+    Path::new(path).is_file() || !Path::new(path).exists() && !is_pattern(path)
+}
+
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// The files `path` means, sorted by name.
+///
+/// # Errors
+/// It names a file that is not there, or a directory cannot be read.
+pub(super) fn files(path: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let named = Path::new(path);
+    // A name that exists is meant literally, even if it could be read as a pattern.
+    let mut files = match named.metadata() {
+        Ok(metadata) if metadata.is_dir() => in_directory(named)?,
+        Ok(_) => vec![named.to_path_buf()],
+        Err(_) if is_pattern(path) => matching(path)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+            "there is no file or directory `{path}`: paths are relative to the directory where the job is started, here `{}`",
+            std::env::current_dir().unwrap_or_default().display()
+        ),
+        Err(error) => return Err(error).with_context(|| format!("looking at `{path}`")),
+    };
+    files.sort();
+    Ok(files)
+}
+
+/// The same while the files are followed: the one that is named may be gone for a while.
+///
+/// # Errors
+/// A directory cannot be read.
+pub(super) fn followed_files(path: &str) -> anyhow::Result<Vec<PathBuf>> {
+    if !Path::new(path).exists() && !is_pattern(path) { Ok(vec![]) } else { files(path) }
+}
+
+fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let reading = || format!("reading the directory `{}`", directory.display());
+    let mut files = vec![];
+    for entry in std::fs::read_dir(directory).with_context(reading)? {
+        let path = entry.with_context(reading)?.path();
+        if !is_hidden(&path) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn matching(pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = vec![];
+    for path in glob::glob(pattern).with_context(|| format!("`path` is the pattern `{pattern}`"))? {
+        let path = path.with_context(|| format!("looking for the files of `{pattern}`"))?;
+        if !is_hidden(&path) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with('.'))
+}
