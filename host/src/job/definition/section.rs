@@ -122,20 +122,20 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The parsed value, or the parsed default, or none.
+    /// The parsed value; without one the parsed default, or none. None also for a faulty value, which is noted.
     pub(super) fn optional<T>(&self, name: &str, parse: impl Fn(&Node) -> Result<T, String>) -> Option<T> {
         if let Some(node) = self.node(name).filter(|node| !matches!(node.value, Value::Null)) {
-            match parse(node) {
-                Ok(value) => return Some(value),
+            return match parse(node) {
+                Ok(value) => Some(value),
                 Err(message) => {
-                    let problem =
-                        Problem::at(node.place, format!("`{name}: {}`: {message}", node.shown().trim_matches('`')));
-                    self.reader.problem(problem);
+                    let written = node.shown();
+                    let message = format!("`{name}: {}`: {message}", written.trim_matches('`'));
+                    self.reader.problem(Problem::at(node.place, message));
+                    None
                 }
-            }
-        } else {
-            self.missing(name);
+            };
         }
+        self.missing(name);
         match self.key(name).without {
             keys::WithoutIt::Is(default) => {
                 Some(parse(&Node::written(default)).expect("the defaults in the table of keys are right"))

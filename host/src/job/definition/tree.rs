@@ -62,7 +62,11 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
         let message = error.without_snippet().to_string();
         let message = message.split(" at line ").next().unwrap_or_default().trim_start_matches("error: ").to_string();
         let place = error.location().map(|location| place(&location));
-        let message = format!("the file is not YAML: {}", message.lines().next().unwrap_or_default());
+        let message = message.lines().next().unwrap_or_default();
+        let message = match message.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split(',').next()) {
+            Some(key) => format!("the key `{key}` stands twice"),
+            None => format!("the file is not YAML: {message}"),
+        };
         Problem { place, message, hint: None }
     })
 }

@@ -53,21 +53,21 @@ fn format(section: &Section<'_>) -> RowFormat {
 }
 
 fn sqlite(section: &Section<'_>, times: Times, columns: Vec<Pointer>) -> SqliteSink {
-    let mode = section.choice("mode", &[("append", Mode::Append), ("upsert", Mode::Upsert), ("add", Mode::Add)]);
+    let modes = [("append", Mode::Append), ("upsert", Mode::Upsert), ("add", Mode::Add)];
+    let mode = section.optional_choice("mode", &modes);
     let key = section.columns("key");
-    if mode != Mode::Append && key.is_empty() {
+    if matches!(mode, Some(Mode::Upsert | Mode::Add)) && key.is_empty() {
         let problem = Problem::at(section.place_of("mode"), "a sink that changes rows needs the key that names them");
         section.reader.problem(problem.hint("e.g. `key: [key, window_start]`"));
     }
-    if mode == Mode::Append && !key.is_empty() {
-        let problem =
-            Problem::at(section.place_of("key"), "`key` does not fit `mode: append`, which never changes a row");
-        section.reader.problem(problem.hint("did you mean `mode: upsert`?"));
+    if mode == Some(Mode::Append) && !key.is_empty() {
+        let message = "`key` does not fit `mode: append`, which never changes a row";
+        section.reader.problem(Problem::at(section.place_of("key"), message).hint("did you mean `mode: upsert`?"));
     }
     SqliteSink {
         path: section.path("path"),
         table: section.text("table"),
-        mode,
+        mode: mode.unwrap_or(Mode::Upsert),
         key,
         columns,
         times,

@@ -140,7 +140,7 @@ fn watermark(section: &Section<'_>) -> Watermark {
         section.reader.problem(problem.hint("leave one of the two out"));
     }
     Watermark {
-        bound_ms: section.optional_span_ms("bound"),
+        bound_ms: section.optional_span_ms("bound").or(section.has("bound").then_some(0)),
         emit,
         idle_after: section.optional("idle_after", duration_or_never).flatten(),
         when_all_idle: section
