@@ -9,6 +9,7 @@ use crate::state::Migrating;
 use serde::de::DeserializeOwned;
 use std::cell::OnceCell;
 
+pub use crate::aggregator::{Instance as AggregatorInstance, describe as describe_aggregator};
 pub use crate::declare::describe;
 
 /// An opened operator.
@@ -58,22 +59,22 @@ pub(crate) fn read_config<C: DeserializeOwned>(text: &str) -> Result<C, String> 
 }
 
 /// Where the component keeps its instance.
-pub struct Slot<P: Processor>(OnceCell<Instance<P>>);
+pub struct Slot<I>(OnceCell<I>);
 
-impl<P: Processor> Slot<P> {
+impl<I> Slot<I> {
     /// Empty until `open`.
     #[expect(clippy::new_without_default, reason = "made in a const block only")]
     pub const fn new() -> Self {
         Self(OnceCell::new())
     }
 
-    /// Opens the instance.
-    pub fn open(&self, context: types::Context) -> Result<(), String> {
-        self.0.set(Instance::open(context)?).map_err(|_| "the instance is open already".to_owned())
+    /// Keeps the opened instance.
+    pub fn fill(&self, instance: Result<I, String>) -> Result<(), String> {
+        self.0.set(instance?).map_err(|_| "the instance is open already".to_owned())
     }
 
     /// The opened instance.
-    pub fn get(&self) -> &Instance<P> {
+    pub fn get(&self) -> &I {
         self.0.get().expect("the host opens an instance before it calls it")
     }
 }
@@ -92,7 +93,8 @@ macro_rules! export {
             use $crate::bindings::{processing, types};
 
             ::std::thread_local! {
-                static INSTANCE: $crate::export::Slot<$processor> = const { $crate::export::Slot::new() };
+                static INSTANCE: $crate::export::Slot<$crate::export::Instance<$processor>> =
+                    const { $crate::export::Slot::new() };
             }
 
             struct Component;
@@ -102,7 +104,7 @@ macro_rules! export {
                     $crate::export::describe::<$processor>()
                 }
                 fn open(context: types::Context) -> ::std::result::Result<(), ::std::string::String> {
-                    INSTANCE.with(|instance| instance.open(context))
+                    INSTANCE.with(|instance| instance.fill($crate::export::Instance::open(context)))
                 }
                 fn on_batch(batch: types::Batch) -> ::std::result::Result<types::Effects, types::Failure> {
                     INSTANCE.with(|instance| instance.get().on_batch(batch))
@@ -120,6 +122,69 @@ macro_rules! export {
             }
 
     $crate::bindings::processor::export_processor!(Component with_types_in $crate::bindings::processor);
+        };
+    };
+}
+
+/// Makes the crate a component that runs this aggregator. Give it once, in a crate of type `cdylib`.
+#[macro_export]
+macro_rules! export_aggregator {
+    ($aggregator:ty) => {
+        const _: () = {
+            fn is_aggregator<A: $crate::Aggregator>() {}
+            let _ = is_aggregator::<$aggregator>;
+        };
+        #[cfg(target_arch = "wasm32")]
+        #[allow(unsafe_code)]
+        const _: () = {
+            use ::std::{result::Result, string::String, vec::Vec};
+            use $crate::bindings::{aggregation, types};
+
+            ::std::thread_local! {
+                static INSTANCE: $crate::export::Slot<$crate::export::AggregatorInstance<$aggregator>> =
+                    const { $crate::export::Slot::new() };
+            }
+
+            struct Component;
+
+            impl aggregation::Guest for Component {
+                fn describe() -> aggregation::Description {
+                    $crate::export::describe_aggregator::<$aggregator>()
+                }
+                fn open(context: types::Context) -> Result<(), String> {
+                    INSTANCE.with(|instance| instance.fill($crate::export::AggregatorInstance::open(context)))
+                }
+                fn accumulate(
+                    batch: types::Batch,
+                    accumulators: types::Column,
+                    acc_of: Vec<u32>,
+                ) -> Result<types::Blobs, types::Failure> {
+                    INSTANCE.with(|instance| instance.get().accumulate(batch, &accumulators, &acc_of))
+                }
+                fn retract(
+                    batch: types::Batch,
+                    accumulators: types::Column,
+                    acc_of: Vec<u32>,
+                ) -> Result<types::Blobs, types::Failure> {
+                    INSTANCE.with(|instance| instance.get().retract(batch, &accumulators, &acc_of))
+                }
+                fn merge(left: types::Blobs, right: types::Blobs) -> Result<types::Blobs, String> {
+                    INSTANCE.with(|instance| instance.get().merge(&left, &right))
+                }
+                fn finish(
+                    keys: types::Blobs,
+                    starts: Vec<types::Timestamp>,
+                    ends: Vec<types::Timestamp>,
+                    accumulators: types::Blobs,
+                ) -> Result<types::Column, String> {
+                    INSTANCE.with(|instance| instance.get().finish(&keys, &starts, &ends, &accumulators))
+                }
+                fn migrate(from_version: u32, old: types::Blobs) -> Result<types::Blobs, String> {
+                    INSTANCE.with(|instance| instance.get().migrate(from_version, &old))
+                }
+            }
+
+    $crate::bindings::aggregator::export_aggregator!(Component with_types_in $crate::bindings::aggregator);
         };
     };
 }

@@ -59,6 +59,9 @@ mod key;
 mod processor;
 mod row;
 
+// What a window computes.
+mod aggregator;
+
 // What a row can reach.
 mod emission;
 mod output;
@@ -80,6 +83,7 @@ mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
+pub use aggregator::{Accumulator, Aggregator, Window};
 pub use bad::Bad;
 pub use bindings::types::{Change, Clock, ValueType};
 pub use columns::{FieldColumn, Texts};
@@ -94,7 +98,7 @@ pub use millstream_sdk_derive::{Input, Output, States};
 pub use output::ColumnBuilder;
 pub use output::{Json, Output, OutputValue, WholeRecords};
 pub use processor::{Context, Processor};
-pub use row::{Batch, Row, Scope};
+pub use row::{Batch, Origin, Row, Scope};
 pub use side::Side;
 pub use state::States;
 pub use timer::{Fired, Timer};
@@ -115,9 +119,9 @@ pub const DAY: i64 = 24 * HOUR;
 
 /// What most operators need.
 pub mod prelude {
-    pub use crate::state::Value;
+    pub use crate::state::{Broadcast, List, Map, Value};
     pub use crate::{
-        Bad, Change, Context, Counter, DAY, Emission, Fired, HOUR, Input, Json, MINUTE, Output, Processor, Row, SECOND,
-        Side, States, Timer, Timestamp,
+        Aggregator, Bad, Change, Context, Counter, DAY, Emission, Fired, HOUR, Input, Json, MINUTE, Origin, Output,
+        Processor, Row, SECOND, Side, States, Timer, Timestamp, Window,
     };
 }

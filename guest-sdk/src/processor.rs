@@ -20,9 +20,9 @@ pub trait Processor: States + Sized + 'static {
     /// The job's `config:`, read with serde. `()` for none.
     type Config: DeserializeOwned + 'static;
 
-    /// Hand in whole values too, for [`Row::value`](crate::Scope::value). Fields are cheaper.
+    /// Hand in whole values too, for [`value`](crate::Origin::value). Fields are cheaper.
     const WHOLE_VALUES: bool = false;
-    /// Hand in headers too, for [`Row::headers`](crate::Scope::headers).
+    /// Hand in headers too, for [`headers`](crate::Origin::headers).
     const HEADERS: bool = false;
 
     /// JSON Schema of the configuration, which the host checks when the job is submitted. None: serde's errors at start.

@@ -36,16 +36,20 @@ impl Facts {
 
 const NO_KEY: u32 = u32::MAX;
 
-/// What a row can reach beside its own output: time, key, value, and through the handles its state, timers, side outputs
-/// and metrics. Every [`Row`] is one, so a function that takes `&Scope` works for all operators.
-pub struct Scope<'c> {
+/// A row as the host handed it in: its time, key and value.
+#[derive(Clone, Copy)]
+pub struct Origin<'c> {
     pub(crate) facts: &'c Facts,
-    pub(crate) call: &'c Call,
     pub(crate) number: u32,
     pub(crate) key: u32,
 }
 
-impl<'c> Scope<'c> {
+impl<'c> Origin<'c> {
+    #[inline]
+    pub(crate) fn new(facts: &'c Facts, number: usize) -> Self {
+        Self { facts, number: number as u32, key: facts.key_of(number) }
+    }
+
     /// The record's timestamp, or what the timer was set for.
     #[inline]
     pub fn time(&self) -> Timestamp {
@@ -116,6 +120,22 @@ impl<'c> Scope<'c> {
     }
 }
 
+/// What a row can reach beside its own output: what the host handed in ([`Origin`]), and through the handles its state, timers,
+/// side outputs and metrics. Every [`Row`] is one, so a function that takes `&Scope` works for all operators.
+pub struct Scope<'c> {
+    origin: Origin<'c>,
+    pub(crate) call: &'c Call,
+}
+
+impl<'c> Deref for Scope<'c> {
+    type Target = Origin<'c>;
+
+    #[inline]
+    fn deref(&self) -> &Origin<'c> {
+        &self.origin
+    }
+}
+
 /// A row of the running call, and where its output goes.
 pub struct Row<'c, P: Processor> {
     scope: Scope<'c>,
@@ -130,8 +150,7 @@ impl<'c, P: Processor> Row<'c, P> {
         output: &'c mut OutputBuffer<P::Output>,
         number: usize,
     ) -> Self {
-        let key = facts.key_of(number);
-        Self { scope: Scope { facts, call, number: number as u32, key }, output }
+        Self { scope: Scope { origin: Origin::new(facts, number), call }, output }
     }
 
     /// Sends a row, with this row's key, and its timestamp unless an [`Emission`] says another.

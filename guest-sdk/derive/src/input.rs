@@ -17,13 +17,23 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         Some(_) => (quote!(#name<'static>), quote!(#name<'r>)),
         None => (quote!(#name), quote!(#name)),
     };
+    let members = input_members(input);
     Ok(quote! {
+        // A field may be declared only so that records without it are refused: it is not dead.
+        const _: fn(&#implementor) = |_row| { #(let _ = &_row.#members;)* };
+
         #[automatically_derived]
         impl ::millstream_sdk::Input for #implementor {
             type Row<'r> = #row;
             #body
         }
     })
+}
+
+/// The fields of a struct; none of an enum.
+fn input_members(input: &DeriveInput) -> Vec<&Ident> {
+    let Data::Struct(data) = &input.data else { return Vec::new() };
+    data.fields.iter().filter_map(|field| field.ident.as_ref()).collect()
 }
 
 fn of_struct(ident: &Ident, fields: &Fields) -> Result<TokenStream> {

@@ -1,5 +1,6 @@
 //! Entries by name that are the same for all keys and on every task: rules, exchange rates, feature flags.
 
+use super::StateHandle;
 use super::list::PAGE;
 use super::map::{entry_of, scan};
 use super::stored::{Shape, Stored, absent, column_of, read_cell};
@@ -55,6 +56,12 @@ impl<K: MapKey, V: Stored> Broadcast<K, V> {
     /// What is stored is not a `K` or `V`.
     pub fn all(&self, _: &Scope<'_>) -> Result<Vec<(K, V)>, Bad> {
         scan(|after| host::state::broadcast_scan(self.id, after, PAGE))
+    }
+}
+
+impl<K, V> StateHandle for Broadcast<K, V> {
+    fn id(&self) -> u32 {
+        self.id
     }
 }
 

@@ -1,5 +1,6 @@
 //! Items in the order of appending, for each key.
 
+use super::StateHandle;
 use super::stored::{Shape, Stored, column_of, read_cell};
 use crate::bindings::types::{StateDeclaration, StateKind};
 use crate::declare::{CollectionOptions, Handle, Registry};
@@ -70,6 +71,12 @@ impl<T: Stored> List<T> {
     /// Takes all items away.
     pub fn clear(&self, at: &Scope<'_>) {
         host::state::clear(self.id, &[at.number]);
+    }
+}
+
+impl<T> StateHandle for List<T> {
+    fn id(&self) -> u32 {
+        self.id
     }
 }
 

@@ -1,5 +1,6 @@
 //! Entries by name, for each key.
 
+use super::StateHandle;
 use super::list::PAGE;
 use super::stored::{Shape, Stored, absent, column_of, read_cell};
 use super::{KeyValue, MapKey};
@@ -80,6 +81,12 @@ impl<K: MapKey, V: Stored> Map<K, V> {
     /// Takes all entries away.
     pub fn clear(&self, at: &Scope<'_>) {
         host::state::clear(self.id, &[at.number]);
+    }
+}
+
+impl<K, V> StateHandle for Map<K, V> {
+    fn id(&self) -> u32 {
+        self.id
     }
 }
 

@@ -1,5 +1,6 @@
 //! State written by an older version of the operator, carried over when it is first touched.
 
+use super::StateHandle;
 use super::stored::{Stored, absent, column_of, read_cell};
 use crate::Bad;
 use crate::bindings::types::{Column, Description, Values};
@@ -7,6 +8,7 @@ use crate::columns::{append_column, len_of};
 
 /// A value of an older version, to be converted.
 pub struct Migrating<'a> {
+    id: u32,
     state: &'a str,
     from_version: u32,
     old: &'a Column,
@@ -18,6 +20,11 @@ impl Migrating<'_> {
     /// The state's name: `if old.state() == "total"`.
     pub fn state(&self) -> &str {
         self.state
+    }
+
+    /// Whether it is a value of this state.
+    pub fn is(&self, state: &impl StateHandle) -> bool {
+        self.id == state.id()
     }
 
     /// The version it was written under.
@@ -57,11 +64,12 @@ pub(crate) fn migrate(
     old: &Column,
     mut convert: impl FnMut(&mut Migrating<'_>) -> Result<(), Bad>,
 ) -> Result<Column, String> {
-    let state = description.states.get(state as usize).ok_or_else(|| format!("there is no state {state}"))?;
+    let id = state;
+    let state = description.states.get(id as usize).ok_or_else(|| format!("there is no state {state}"))?;
     let nothing = absent(state.value_type);
     let mut all: Option<Column> = None;
     for index in 0..len_of(old) {
-        let mut value = Migrating { state: &state.name, from_version, old, index, new: None };
+        let mut value = Migrating { id, state: &state.name, from_version, old, index, new: None };
         if old.present.as_ref().is_none_or(|present| present[index]) {
             convert(&mut value).map_err(Bad::into_reason)?;
         }

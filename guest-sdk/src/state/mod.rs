@@ -26,6 +26,9 @@ pub use migrate::Migrating;
 pub(crate) use migrate::migrate;
 pub(crate) use prefetched::Prefetched;
 pub use stored::Stored;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use stored::column_of;
+pub(crate) use stored::{from_bytes as decode_bytes, to_bytes as encode_bytes};
 pub use value::Value;
 
 use crate::Scope;
@@ -53,6 +56,12 @@ pub trait States: Sized {
     /// Makes the handles, in order.
     #[doc(hidden)]
     fn declare(registry: &mut Registry) -> Self;
+}
+
+/// Any handle of a state.
+pub trait StateHandle {
+    /// The state's id: its place among the declared ones.
+    fn id(&self) -> u32;
 }
 
 impl Scope<'_> {

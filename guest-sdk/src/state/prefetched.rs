@@ -166,7 +166,10 @@ impl Decoded {
     fn put<T: Stored>(&mut self, key: usize, value: T) {
         if self.values.is_empty() {
             self.values.resize_with(self.came.ends.len(), || None);
-            self.encode = Some(to_bytes::<T>);
+            self.encode = Some(|value, bytes| {
+                let value: &T = value.downcast_ref().expect("a state keeps the type it was declared with");
+                to_bytes(value, bytes)
+            });
         }
         match self.values[key].as_mut().and_then(|old| old.downcast_mut::<T>()) {
             Some(old) => *old = value,

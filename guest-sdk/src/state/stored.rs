@@ -135,8 +135,7 @@ pub(crate) fn from_bytes<T: Stored>(bytes: &[u8]) -> Result<T, Bad> {
 }
 
 /// Adds the bytes of `T`, which is text, bytes or JSON.
-pub(crate) fn to_bytes<T: Stored>(value: &dyn Any, bytes: &mut Vec<u8>) -> Result<(), Bad> {
-    let value: &T = value.downcast_ref().expect("a state keeps the type it was declared with");
+pub(crate) fn to_bytes<T: Stored>(value: &T, bytes: &mut Vec<u8>) -> Result<(), Bad> {
     let any = value as &dyn Any;
     if let Some(text) = any.downcast_ref::<String>() {
         bytes.extend_from_slice(text.as_bytes());

@@ -1,5 +1,6 @@
 //! One value per key.
 
+use super::StateHandle;
 use super::stored::{Shape, Stored, absent, column_of, read_cell};
 use crate::bindings::types::{StateDeclaration, StateKind};
 use crate::declare::{Handle, Registry, ValueOptions};
@@ -8,6 +9,7 @@ use std::marker::PhantomData;
 
 /// One value of `T` for each key. It rides along with the batch unless marked `#[on_demand]`.
 pub struct Value<T> {
+    id: u32,
     place: Place,
     values: PhantomData<fn(T) -> T>,
 }
@@ -16,8 +18,8 @@ pub struct Value<T> {
 enum Place {
     /// Came in with the batch, among the prefetched states.
     Prefetched(usize),
-    /// Asked of the host, by the state's id.
-    OnDemand(u32),
+    /// Asked of the host.
+    OnDemand,
 }
 
 impl<T: Stored> Value<T> {
@@ -33,7 +35,7 @@ impl<T: Stored> Value<T> {
                 let row = at.number;
                 at.call.states[slot].borrow_mut().get(key, row)
             }
-            Place::OnDemand(state) => read_cell(&host::state::get(state, &[at.number]), 0),
+            Place::OnDemand => read_cell(&host::state::get(self.id, &[at.number]), 0),
         }
     }
 
@@ -46,9 +48,9 @@ impl<T: Stored> Value<T> {
                 let row = at.number;
                 at.call.states[slot].borrow_mut().set(key, row, value);
             }
-            Place::OnDemand(state) => {
+            Place::OnDemand => {
                 let column = column_of([&value].into_iter()).expect("a stored value can be written");
-                host::state::put(state, &[at.number], &column);
+                host::state::put(self.id, &[at.number], &column);
             }
         }
     }
@@ -62,7 +64,7 @@ impl<T: Stored> Value<T> {
                 let row = at.number;
                 at.call.states[slot].borrow_mut().clear(key, row);
             }
-            Place::OnDemand(state) => host::state::put(state, &[at.number], &absent(Shape::of::<T>().value_type())),
+            Place::OnDemand => host::state::put(self.id, &[at.number], &absent(Shape::of::<T>().value_type())),
         }
     }
 
@@ -82,13 +84,19 @@ impl<T: Stored> Value<T> {
                 let row = at.number;
                 at.call.states[slot].borrow_mut().modify(key, row, T::default, change)
             }
-            Place::OnDemand(_) => {
+            Place::OnDemand => {
                 let mut value = self.get(at)?.unwrap_or_default();
                 let answer = change(&mut value);
                 self.set(at, value);
                 Ok(answer)
             }
         }
+    }
+}
+
+impl<T> StateHandle for Value<T> {
+    fn id(&self) -> u32 {
+        self.id
     }
 }
 
@@ -105,7 +113,7 @@ impl<T: Stored> Handle for Value<T> {
             ttl: options.ttl,
             prefetch: !options.on_demand,
         });
-        let place = if options.on_demand { Place::OnDemand(id) } else { Place::Prefetched(slot) };
-        Self { place, values: PhantomData }
+        let place = if options.on_demand { Place::OnDemand } else { Place::Prefetched(slot) };
+        Self { id, place, values: PhantomData }
     }
 }

@@ -270,6 +270,21 @@ impl<P: Processor> Harness<P> {
         self.world.borrow_mut().broadcast = false;
     }
 
+    /// Has a state's values of an older version migrated.
+    ///
+    /// # Errors
+    /// The operator's reason why one cannot be.
+    pub fn migrate<Old: crate::state::Stored>(
+        &self,
+        state: &str,
+        from_version: u32,
+        old: &[Old],
+    ) -> Result<Vec<Option<Value>>, String> {
+        let old = crate::state::column_of(old.iter()).map_err(|bad| bad.reason().to_owned())?;
+        let new = enter(&self.world, || self.instance.migrate(self.state_id(state), from_version, &old))?;
+        Ok(Cell::all(&new).iter().map(|cell| cell.as_ref().map(Cell::to_json)).collect())
+    }
+
     /// Replaces the instance, as the host may do between any two calls.
     pub fn replace_instance(&mut self) {
         match open(&self.world, &self.config) {

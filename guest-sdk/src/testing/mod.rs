@@ -32,6 +32,7 @@
 //! assert_eq!(count.state("seen", "Pune"), None);
 //! ```
 
+mod aggregation;
 mod cell;
 mod harness;
 pub(crate) mod imports;
@@ -40,6 +41,7 @@ mod run;
 mod store;
 mod world;
 
+pub use aggregation::Aggregation;
 pub use cell::Cell;
 pub use harness::{Dead, Harness, PendingTimer, Sent};
 pub use record::Record;

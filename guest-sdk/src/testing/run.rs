@@ -5,7 +5,8 @@ use super::harness::{Harness, Sent};
 use super::record::{Record, fields_of};
 use super::world::{CallRow, enter};
 use crate::bindings::types::{
-    self, Batch, Blobs, Body, Change, Clock, Column, Effects, Failure, Firings, Headers, StateWrite, TimerChanges,
+    self, Batch, Blobs, Body, Change, Clock, Column, Effects, Failure, Field, Firings, Headers, StateWrite,
+    TimerChanges,
 };
 use crate::columns::{blob, len_of, no_blobs, push_blob};
 use crate::{Processor, Timestamp};
@@ -73,7 +74,7 @@ impl Keys {
     }
 }
 
-fn blobs<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Blobs {
+pub(super) fn blobs<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Blobs {
     let mut all = no_blobs();
     strings.into_iter().for_each(|string| push_blob(&mut all, string));
     all
@@ -183,26 +184,15 @@ impl<P: Processor> Harness<P> {
             Given::Firing(..) => None,
         });
         let records: Vec<_> = records.collect();
-        let input = records[0].0.input;
-        let fields = fields_of(&self.description, input).into_iter().enumerate().map(|(place, field)| {
-            let cells: Vec<_> = records.iter().map(|(_, cells)| cells[place].clone()).collect();
-            Cell::column(field.value_type, &cells)
-        });
-        let changes: Vec<Change> = records.iter().map(|(record, _)| record.change).collect();
-        let values: Vec<_> = records.iter().map(|(record, _)| record.value.clone().map(Cell::Bytes)).collect();
+        let fields = fields_of(&self.description, records[0].0.input);
         let world = self.world.borrow();
         Batch {
             now: world.now,
             watermark: world.watermark,
-            input,
             keys: blobs(keys.keys.iter().map(Vec::as_slice)),
             key_of: keys.key_of.clone(),
-            timestamps: rows.iter().map(Given::time).collect(),
-            changes: if changes.contains(&Change::Retract) { changes } else { Vec::new() },
-            values: self.description.whole_values.then(|| Cell::column(types::ValueType::Bytes, &values)),
-            fields: fields.collect(),
-            headers: self.description.headers.then(|| headers_of(&records)),
             states: self.states(rows, keys),
+            ..batch_of(&records, &fields, self.description.whole_values, self.description.headers)
         }
     }
 
@@ -307,7 +297,33 @@ impl<P: Processor> Harness<P> {
     }
 }
 
-fn headers_of(records: &[(&Record, &Vec<Option<Cell>>)]) -> Headers {
+/// A batch of records, but for keys and what is known of time.
+pub(super) fn batch_of(records: &[Fed<'_>], fields: &[&Field], whole_values: bool, headers: bool) -> Batch {
+    let columns = fields.iter().enumerate().map(|(place, field)| {
+        let cells: Vec<_> = records.iter().map(|(_, cells)| cells[place].clone()).collect();
+        Cell::column(field.value_type, &cells)
+    });
+    let changes: Vec<Change> = records.iter().map(|(record, _)| record.change).collect();
+    let values: Vec<_> = records.iter().map(|(record, _)| record.value.clone().map(Cell::Bytes)).collect();
+    Batch {
+        now: 0,
+        watermark: None,
+        input: records.first().map_or(0, |(record, _)| record.input),
+        keys: no_blobs(),
+        key_of: Vec::new(),
+        timestamps: records.iter().map(|(record, _)| record.time).collect(),
+        changes: if changes.contains(&Change::Retract) { changes } else { Vec::new() },
+        values: whole_values.then(|| Cell::column(types::ValueType::Bytes, &values)),
+        fields: columns.collect(),
+        headers: headers.then(|| headers_of(records)),
+        states: Vec::new(),
+    }
+}
+
+/// A record and the values of its fields.
+type Fed<'a> = (&'a Record, &'a Vec<Option<Cell>>);
+
+fn headers_of(records: &[Fed<'_>]) -> Headers {
     let mut all = Headers { rows: Vec::new(), name: no_blobs(), value: no_blobs() };
     for (row, (record, _)) in records.iter().enumerate() {
         for (name, value) in &record.headers {
