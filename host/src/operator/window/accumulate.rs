@@ -37,7 +37,7 @@ pub trait Accumulate: Send {
     fn blank(&self) -> &[u8];
 
     /// Takes rows into their accumulators, in the rows' order; out of them where the row is a retraction. `present` MUST become true
-    /// for every accumulator that took a row.
+    /// for every accumulator that took a row, and for no other.
     ///
     /// # Errors
     /// See the contract.

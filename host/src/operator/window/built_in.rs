@@ -57,7 +57,7 @@ impl Accumulate for BuiltIn {
     }
 
     fn accumulate(&mut self, rows: &Rows<'_>, accumulators: &mut Accumulators) -> anyhow::Result<Vec<Bad>> {
-        accumulators.present.fill(true);
+        rows.cells.iter().for_each(|&cell| accumulators.present[cell as usize] = true);
         let rows = aggregate::Rows {
             columns: &rows.batch.columns,
             changes: &rows.batch.changes,

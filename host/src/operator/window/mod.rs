@@ -14,6 +14,7 @@
 mod accumulate;
 mod built_in;
 mod cells;
+mod combined;
 mod factory;
 mod firing;
 mod intake;
@@ -28,4 +29,5 @@ mod tests;
 
 pub use accumulate::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 pub use built_in::BuiltIn;
+pub use combined::Combined;
 pub use factory::{WindowFactory, WindowSettings};

@@ -1,7 +1,7 @@
 //! What fails in an aggregator costs single records or panes.
 
-use super::super::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
-use super::harness::{Fed, MINUTE, batch, settings};
+use super::super::{Accumulate, Accumulators, Aggregator, Bad, Combined, Finishing, Rows};
+use super::harness::{Fed, MINUTE, batch, count, settings};
 use crate::operator::TaskInfo;
 use anyhow::bail;
 use dataflow::record::{Blobs, Column, Field, Value, ValueType};
@@ -158,4 +158,27 @@ fn accumulators_of_an_older_version_are_migrated_when_they_are_touched() {
             [format!("Pune 0 on_time 0 {}", expected[0]), format!("Pune 0 late 1 {}", expected[1])]
         );
     }
+}
+
+#[test]
+fn a_row_that_one_of_several_aggregators_refuses_goes_into_none() {
+    let both = |version| Arc::new(Combined::new(vec![count(), fussy(version), count()]));
+    let mut fed = Fed::new(settings(MINUTE), both(1));
+    fed.feed(&[("Pune", 5, 20), ("Pune", 6, -1), ("Mumbai", 7, -2), ("Delhi", 7, 13)]);
+    assert_eq!(fed.rows_kept(), 2);
+    fed.restart_with(settings(MINUTE), both(2));
+    fed.feed(&[("Pune", 8, 3)]);
+    fed.advance(MINUTE);
+    // Delhi's 13 was migrated to 1300 on the way out, so it is not refused.
+    assert_eq!(fed.panes(), ["Pune 0 on_time 0 2 2003 2", "Delhi 0 on_time 0 1 1300 1"]);
+    let dead: Vec<_> = fed.out.dead.iter().map(|letter| letter.timestamp.unwrap()).collect();
+    assert_eq!(dead, [6, 7]);
+}
+
+#[test]
+fn a_pane_that_one_of_several_aggregators_refuses_is_sent_by_none() {
+    let mut fed = Fed::new(settings(0), Arc::new(Combined::new(vec![fussy(1), count(), fussy(1)])));
+    fed.feed(&[("Pune", 5, 13), ("Mumbai", 5, 1)]);
+    fed.advance(END);
+    assert_eq!((fed.panes(), fed.out.dead.len()), (vec!["Mumbai 0 end_of_input 0 1 1 1".to_string()], 1));
 }
