@@ -88,7 +88,7 @@ macro_rules! export {
             let _ = is_processor::<$processor>;
         };
         #[cfg(target_arch = "wasm32")]
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "the generated export macro exports symbols")]
         const _: () = {
             use $crate::bindings::{processing, types};
 

@@ -8,7 +8,7 @@ use crate::{Finding, code};
 const HOMES: [(&str, &[&str]); 14] = [
     ("wasmtime", &["host/src/engine/"]),
     ("wit_component", &["host/src/engine/", "host/src/command/"]),
-    ("wit_parser", &["host/src/command/"]),
+    ("wit_parser", &["host/src/engine/", "host/src/command/"]),
     ("rusqlite", &["host/src/sink/sqlite", "tests/"]),
     ("sonic_rs", &["host/src/source/format/"]),
     ("csv_core", &["host/src/source/"]),

@@ -4,11 +4,10 @@ use crate::tree::File;
 use crate::{Finding, code};
 
 /// Leftovers in code, each with what to do instead.
-const IN_CODE: [(&str, &str); 5] = [
+const IN_CODE: [(&str, &str); 4] = [
     ("todo!", "build it or say in the issue that it is missing"),
     ("unimplemented!", "build it or refuse with an error"),
     ("dbg!", "take it out"),
-    ("#![allow", "no permission for a whole crate: `#[expect(…, reason = \"…\")]` where it is needed"),
     ("#[ignore", "a test runs or is not there"),
 ];
 
@@ -26,7 +25,10 @@ pub(crate) fn check(file: &File) -> Vec<Finding> {
             found("leftover", code::places(&code, word), advice);
         }
         let advice = "`#[expect(…, reason = \"…\")]` says why, and notices when it is no longer needed";
-        found("leftover", lines_where(&code, without_reason), advice);
+        found("leftover", blanket_permissions(&code), advice);
+        if matches!(file.name(), "lib.rs" | "main.rs") {
+            found("leftover", code::places(&code, "#![allow"), "no permission for a whole crate");
+        }
     }
     if is_prose_or_code(file) {
         // Taken apart, or this file would find itself.
@@ -51,8 +53,14 @@ fn lines_where(text: &str, wanted: impl Fn(&str) -> bool) -> Vec<usize> {
 }
 
 /// Generated code may be allowed what it likes, with the reason.
-fn without_reason(line: &str) -> bool {
-    line.contains("#[allow(") && !line.contains("reason =")
+fn blanket_permissions(code: &str) -> Vec<usize> {
+    let allows =
+        code.match_indices("allow(").filter(|(at, _)| code[..*at].ends_with("#[") || code[..*at].ends_with("#!["));
+    let attributes = allows.map(|(at, _)| (at, code[at..].split_once(")]").map_or("", |(attribute, _)| attribute)));
+    attributes
+        .filter(|(_, attribute)| !attribute.contains("reason ="))
+        .map(|(at, _)| code[..at].matches('\n').count() + 1)
+        .collect()
 }
 
 fn names_a_machine(line: &str) -> bool {
@@ -73,6 +81,8 @@ fn each_word_is_found_in_code_and_only_there() {
     assert_eq!(rules("a.rs", "fn a() { dbg!(1); }\n"), ["leftover"]);
     assert_eq!(rules("a.rs", "#[allow(dead_code)]\nfn a() {}\n"), ["leftover"]);
     assert!(rules("a.rs", "#[allow(dead_code, reason = \"generated\")]\nfn a() {}\n").is_empty());
+    assert!(rules("a.rs", "#![allow(\n    dead_code,\n    reason = \"generated\"\n)]\n").is_empty());
+    assert_eq!(rules("src/lib.rs", "#![allow(dead_code, reason = \"all\")]\n"), ["leftover"]);
     assert!(rules("a.rs", "// dbg!(1) \"todo!\"\nlet a = \"todo!\";\n").is_empty());
     assert_eq!(rules("a.md", concat!("FIX", "ME later\n")), ["leftover"]);
     assert_eq!(rules("a.md", "blank \n"), ["blanks"]);

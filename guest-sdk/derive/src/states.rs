@@ -49,7 +49,7 @@ fn value(field: &Field) -> Result<TokenStream> {
     let default = quote!(::std::default::Default::default());
     // A field's options are set one by one, so that a wrong one is reported at its attribute.
     Ok(quote! {{
-        #[allow(unused_mut)]
+        #[allow(unused_mut, reason = "a field without options")]
         let mut options: #handle::Options = #default;
         #(#options)*
         #handle::declare(registry, #name, options)

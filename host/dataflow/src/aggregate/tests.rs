@@ -1,3 +1,5 @@
+//! Tests of the aggregates: values by hand, and merging against adding one by one.
+
 use super::*;
 use crate::record::{Change, Column, Value, ValueType, Values};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of the file source: order, positions, packed files, files that grow, change or vanish.
+
 use super::*;
 use crate::source::contract;
 use crate::source::format::TimeFormat;

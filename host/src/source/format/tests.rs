@@ -1,3 +1,5 @@
+//! Tests of the formats: each kind of line, good and bad.
+
 use super::*;
 use dataflow::record::{Field, Schema, Value, ValueType};
 
