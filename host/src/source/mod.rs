@@ -3,6 +3,7 @@
 
 pub mod file;
 pub mod format;
+pub mod generator;
 pub mod memory;
 
 #[cfg(test)]

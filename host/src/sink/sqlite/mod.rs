@@ -10,6 +10,7 @@
 
 mod ledger;
 mod staged;
+mod statements;
 mod table;
 
 use super::encode::Times;

@@ -1,6 +1,7 @@
-//! The user's table: made or checked, and the statements that a row becomes.
+//! The user's table: made or checked when the sink opens, then written row by row. It never begins or ends a transaction.
 
 use super::ledger::Ledger;
+use super::statements::{Statements, quoted};
 use super::{Mode, Settings};
 use crate::sink::SinkInput;
 use crate::sink::encode::{Chosen, Times, choose, flat_names, push_time};
@@ -215,66 +216,4 @@ impl Writer<'_> {
         statement.raw_execute().with_context(|| format!("writing a row to table `{}`", self.table.name))?;
         Ok(())
     }
-}
-
-/// Makes the statements' text.
-struct Statements<'a> {
-    table: &'a str,
-    columns: &'a [Chosen],
-    names: &'a [String],
-    keyed: &'a [bool],
-}
-
-impl Statements<'_> {
-    fn append(&self) -> String {
-        self.insert_with(|_| "")
-    }
-
-    fn upsert(&self) -> String {
-        self.on_conflict(&self.append(), |_, name| format!("{name} = excluded.{name}"))
-    }
-
-    /// `sign` before each number: `-` to subtract.
-    fn add(&self, sign: &'static str) -> String {
-        let insert = self.insert_with(|at| if self.is_summed(at) { sign } else { "" });
-        let table = quoted(self.table);
-        self.on_conflict(&insert, |at, name| {
-            if self.is_summed(at) {
-                format!("{name} = coalesce({table}.{name}, 0) + coalesce(excluded.{name}, 0)")
-            } else {
-                format!("{name} = excluded.{name}")
-            }
-        })
-    }
-
-    /// Removes the row that equals all columns.
-    fn remove(&self) -> String {
-        let equal: Vec<String> =
-            self.names.iter().enumerate().map(|(at, name)| format!("{} IS ?{}", quoted(name), at + 1)).collect();
-        format!("DELETE FROM {} WHERE {}", quoted(self.table), equal.join(" AND "))
-    }
-
-    fn is_summed(&self, at: usize) -> bool {
-        let column = &self.columns[at];
-        let number = matches!(column.value_type, ValueType::Int | ValueType::Float) && !column.time;
-        number && !self.keyed[at] && column.path[0] != "pane"
-    }
-
-    fn insert_with(&self, sign: impl Fn(usize) -> &'static str) -> String {
-        let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
-        let values: Vec<String> = (0..names.len()).map(|at| format!("{}?{}", sign(at), at + 1)).collect();
-        format!("INSERT INTO {} ({}) VALUES ({})", quoted(self.table), names.join(", "), values.join(", "))
-    }
-
-    fn on_conflict(&self, insert: &str, set: impl Fn(usize, &str) -> String) -> String {
-        let pick = |keyed: bool| (0..self.names.len()).filter(move |&at| self.keyed[at] == keyed);
-        let key: Vec<String> = pick(true).map(|at| quoted(&self.names[at])).collect();
-        let sets: Vec<String> = pick(false).map(|at| set(at, &quoted(&self.names[at]))).collect();
-        let action = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {}", sets.join(", ")) };
-        format!("{insert} ON CONFLICT ({}) DO {action}", key.join(", "))
-    }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
