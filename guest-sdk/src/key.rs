@@ -249,3 +249,63 @@ macro_rules! key_tuple {
 key_tuple!(A 0, B 1);
 key_tuple!(A 0, B 1, C 2);
 key_tuple!(A 0, B 1, C 2, D 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(value: impl KeyValue) -> Vec<u8> {
+        let mut key = Vec::new();
+        value.encode(&mut key);
+        key
+    }
+
+    #[test]
+    fn parts_are_encoded_as_the_contract_says() {
+        assert_eq!(encoded("é"), [b't', 2, 0xc3, 0xa9]);
+        assert_eq!(encoded(vec![7u8]), [b'b', 1, 7]);
+        assert_eq!(encoded(1i64), [b'i', 0x80, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(encoded(-1i64), [b'i', 0x7f, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(encoded(1.0), [b'f', 0xbf, 0xf0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encoded(-1.0), [b'f', 0x40, 0x0f, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(encoded((true, "a")), [b'o', 1, b't', 1, b'a']);
+        let long = "x".repeat(300);
+        assert_eq!(encoded(long.as_str())[..3], [b't', 0xac, 0x02]);
+    }
+
+    #[test]
+    fn numbers_sort_by_value() {
+        let ints = [i64::MIN, -2, -1, 0, 1, 300, i64::MAX].map(encoded);
+        assert!(ints.is_sorted());
+        let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 2.5, f64::INFINITY].map(encoded);
+        assert!(floats.is_sorted());
+    }
+
+    #[test]
+    fn a_key_reads_back_part_by_part() {
+        let key = encoded(("Pune", (-7i64, 2.5), (false, vec![0u8, 255])));
+        let parts: Vec<_> = Key::of(&key).parts().collect();
+        let expected = [
+            KeyPart::Text("Pune"),
+            KeyPart::Int(-7),
+            KeyPart::Float(2.5),
+            KeyPart::Boolean(false),
+            KeyPart::Bytes(&[0, 255]),
+        ];
+        assert_eq!(parts, expected);
+        assert_eq!(Key::of(&key).to_string(), r"Pune/-7/2.5/false/\x00\xff");
+        let mut rest = key.as_slice();
+        let read = <(String, (i64, f64), (bool, Vec<u8>))>::decode(&mut rest).expect("it was written as this");
+        assert_eq!(read, ("Pune".to_owned(), (-7, 2.5), (false, vec![0, 255])));
+    }
+
+    #[test]
+    fn damaged_keys_end_early_and_never_panic() {
+        let key = encoded(("Pune", 7i64));
+        for end in 0..key.len() {
+            assert!(Key::of(&key[..end]).parts().count() < 2);
+        }
+        assert_eq!(Key::of(&[b't', 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]).parts().count(), 0);
+        assert_eq!(Key::of(b"?").parts().count(), 0);
+    }
+}

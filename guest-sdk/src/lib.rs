@@ -121,7 +121,7 @@ pub const DAY: i64 = 24 * HOUR;
 pub mod prelude {
     pub use crate::state::{Broadcast, List, Map, Value};
     pub use crate::{
-        Aggregator, Bad, Change, Context, Counter, DAY, Emission, Fired, HOUR, Input, Json, MINUTE, Origin, Output,
-        Processor, Row, SECOND, Side, States, Timer, Timestamp, Window,
+        Aggregator, Bad, Change, Context, Counter, DAY, Emission, Fired, Gauge, HOUR, Histogram, Input, Json, MINUTE,
+        Origin, Output, Processor, Row, SECOND, Side, States, Timer, Timestamp, Window,
     };
 }

@@ -59,7 +59,8 @@ fn value(field: &Field) -> Result<TokenStream> {
 /// What an attribute sets.
 fn option(attribute: &Attribute) -> Result<Option<TokenStream>> {
     let Some(ident) = attribute.path().get_ident() else { return Ok(None) };
-    let span = ident.span();
+    // Errors point at the attribute; names mean what they mean in the derive.
+    let span = ident.span().resolved_at(Span::call_site());
     Ok(match ident.to_string().as_str() {
         "ttl" => {
             let ttl = attribute.parse_args_with(ttl)?;

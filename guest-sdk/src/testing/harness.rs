@@ -202,6 +202,7 @@ impl<P: Processor> Harness<P> {
     }
 
     /// What a key has in a state, as seen at the watermark: a value; a list as an array; a map as an object of its entries' names.
+    /// Text that is JSON is shown as what it says.
     pub fn state(&self, name: &str, key: impl KeyValue) -> Option<Value> {
         let world = self.world.borrow();
         let state = self.state_id(name);

@@ -90,10 +90,9 @@ pub(crate) mod state {
             check(world, state, StateKind::ListState);
             let (key, sight) = world.row(row);
             let items = world.store.scan(state, &key, None, sight);
-            let goes = items.len().saturating_sub(keep_last as usize);
-            for (number, _) in &items[..goes] {
-                world.store.put(state, &key, number, None, sight);
-            }
+            let kept = items.len().saturating_sub(keep_last as usize);
+            let first_kept = items.get(kept).map(|(number, _)| number.as_slice());
+            world.store.remove_before(state, &key, first_kept);
         });
     }
 

@@ -74,6 +74,12 @@ impl Store {
         self.kept.retain(|(of, whose, _), _| *of != state || whose != key);
     }
 
+    /// Takes everything away that lies before an entry, seen or not; all there is without one.
+    pub(super) fn remove_before(&mut self, state: u32, key: &[u8], first_kept: Option<&[u8]>) {
+        let goes = |entry: &[u8]| first_kept.is_none_or(|kept| entry < kept);
+        self.kept.retain(|(of, whose, entry), _| *of != state || whose != key || !goes(entry));
+    }
+
     /// The entries behind `after`, in byte order.
     pub(super) fn scan(&self, state: u32, key: &[u8], after: Option<&[u8]>, sight: Sight) -> Vec<(Vec<u8>, Cell)> {
         let start = (state, key.to_vec(), after.unwrap_or_default().to_vec());
