@@ -1,5 +1,9 @@
 //! Control: consistent cuts of a job, and where they are stored. `mod.rs` is the storage contract, its siblings fulfil it.
 
+pub mod contract;
+pub mod filesystem;
+pub mod memory;
+
 /// Keeps the files of one job's checkpoints. Shared by all its threads.
 ///
 /// Contract:

@@ -10,6 +10,25 @@
 //! value  expiry i64 BE · schema version u16 BE · bytes
 //! ```
 
+pub mod contract;
+mod keyed;
+mod lists;
+mod maps;
+pub mod memory;
+mod overlay;
+mod prefetch;
+mod row;
+mod snapshot_file;
+pub mod timers;
+mod values;
+
+pub use keyed::{Call, Cell, Found, Keyed};
+pub use lists::ListState;
+pub use maps::MapState;
+pub use overlay::Overlay;
+pub use prefetch::{Now, Prefetched, Stamps};
+pub use values::{ValueState, decode, encode, push_decoded};
+
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use dataflow::time::{Clock, Timestamp};

@@ -1,0 +1,60 @@
+//! What every checkpoint storage must pass. Called by the tests of each.
+
+use super::CheckpointStorage;
+use anyhow::ensure;
+
+/// Checks an empty storage against the contract of [`CheckpointStorage`].
+///
+/// # Errors
+/// What it does not keep to.
+pub fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    ensure!(storage.read("state/a-1")?.is_none(), "a file nobody wrote is none");
+    storage.write("state/a-1", b"one")?;
+    storage.write("state/a-2", b"")?;
+    storage.write("states", b"elsewhere")?;
+    storage.write("state/a-1", b"one again")?;
+    ensure!(storage.read("state/a-1")?.as_deref() == Some(b"one again"), "a file is replaced");
+    ensure!(storage.read("state/a-2")?.as_deref() == Some(b""), "an empty file is a file");
+    ensure!(storage.list("state/")? == ["state/a-1", "state/a-2"], "a prefix tells what is listed, sorted");
+    ensure!(storage.list("state/a-2")? == ["state/a-2"], "a prefix may end within a name");
+    ensure!(storage.list("")? == ["state/a-1", "state/a-2", "states"], "the empty prefix lists all");
+    ensure!(storage.list("none/")?.is_empty(), "no name, no listing");
+
+    ensure!(storage.create("decided/7", b"first")?, "a free name is taken");
+    ensure!(!storage.create("decided/7", b"second")?, "a taken name is not taken again");
+    ensure!(!storage.create("state/a-1", b"")?, "a written name is taken");
+    ensure!(storage.read("decided/7")?.as_deref() == Some(b"first"), "the first content stays");
+
+    storage.delete("state/a-1")?;
+    storage.delete("state/a-1")?;
+    ensure!(storage.read("state/a-1")?.is_none(), "a deleted file is gone");
+    ensure!(storage.create("state/a-1", b"new")?, "a deleted name is free");
+
+    for name in
+        ["", "/etc/passwd", "../outside", "state/../../outside", "state//a", "state/", ".hidden", "state/.", "a\\b"]
+    {
+        ensure!(storage.write(name, b"").is_err(), "`{name}` is refused");
+        ensure!(storage.create(name, b"").is_err(), "`{name}` is refused");
+        ensure!(storage.read(name).is_err() && storage.delete(name).is_err(), "`{name}` is refused");
+    }
+    check_race(storage)
+}
+
+/// Of many callers that create one name, one succeeds, and its content is what is there.
+fn check_race(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    for round in 0..16 {
+        let name = format!("race/{round}");
+        let winners: Vec<String> = std::thread::scope(|scope| {
+            let callers = (0..4).map(|caller| {
+                let (name, content) = (&name, format!("caller {caller}"));
+                scope.spawn(move || storage.create(name, content.as_bytes()).map(|won| won.then_some(content)))
+            });
+            let callers: Vec<_> = callers.collect();
+            let ended = callers.into_iter().map(|caller| caller.join().expect("no caller panics"));
+            ended.filter_map(Result::transpose).collect::<anyhow::Result<_>>()
+        })?;
+        ensure!(winners.len() == 1, "one of {winners:?} may create `{name}`");
+        ensure!(storage.read(&name)?.as_deref() == Some(winners[0].as_bytes()), "the winner's content stays");
+    }
+    Ok(())
+}

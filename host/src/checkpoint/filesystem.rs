@@ -1,0 +1,157 @@
+//! Checkpoint files in a local directory. A file appears under its name whole and durable, or not at all: it is written
+//! beside, synced, and then moved.
+
+use super::CheckpointStorage;
+use anyhow::{Context, ensure};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Files being written lie here, under the root, and are no part of any listing.
+const UNFINISHED: &str = ".unfinished";
+
+/// A directory that keeps the files of one job's checkpoints.
+#[derive(Debug)]
+pub struct FilesystemStorage {
+    root: PathBuf,
+    unfinished: AtomicU64,
+}
+
+impl FilesystemStorage {
+    /// Keeps files under `root`, which is made if it is not there. What a killed process left unfinished is removed.
+    ///
+    /// # Errors
+    /// The directory cannot be made or read.
+    pub fn open(root: impl Into<PathBuf>) -> anyhow::Result<Self> {
+        let root = root.into();
+        let unfinished = root.join(UNFINISHED);
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("checkpoint directory `{}` cannot be made", root.display()))?;
+        for file in files_in(&unfinished)? {
+            fs::remove_file(&file)
+                .with_context(|| format!("unfinished file `{}` cannot be removed", file.display()))?;
+        }
+        Ok(Self { root, unfinished: AtomicU64::new(0) })
+    }
+
+    fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.root.join(name))
+    }
+
+    /// Writes `content` durably under a name that nobody else uses, and makes the directory that `path` will lie in.
+    fn prepare(&self, path: &Path, content: &[u8]) -> anyhow::Result<PathBuf> {
+        let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.root.join(UNFINISHED).join(format!("{}-{number}", std::process::id()));
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        if let Err(error) = write() {
+            // What is left of it does no harm, and the next start removes it.
+            let _ = fs::remove_file(&unfinished);
+            return Err(error).with_context(|| format!("`{}` cannot be written", path.display()));
+        }
+        let folder = folder_of(path);
+        if !folder.is_dir() {
+            make_durable_dir(&self.root, folder)
+                .with_context(|| format!("directory `{}` cannot be made", folder.display()))?;
+        }
+        Ok(unfinished)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().expect("a checked name lies below the root")
+}
+
+/// Makes `folder` and whatever is missing between it and `root`, each entry synced in its parent.
+fn make_durable_dir(root: &Path, folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for made in folder.ancestors().take_while(|above| *above != root) {
+        sync_dir(folder_of(made))?;
+    }
+    Ok(())
+}
+
+fn sync_dir(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
+    read().with_context(|| format!("directory `{}` cannot be read", folder.display()))
+}
+
+/// Refuses names that would lead out of the storage, or among its unfinished files.
+pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
+    let whole = name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']));
+    ensure!(whole, "`{name}` is no name of a checkpoint file: parts between `/` must not be empty or begin with a dot");
+    Ok(())
+}
+
+impl CheckpointStorage for FilesystemStorage {
+    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
+        let path = self.path(name)?;
+        let unfinished = self.prepare(&path, content)?;
+        fs::rename(&unfinished, &path)
+            .and_then(|()| sync_dir(folder_of(&path)))
+            .with_context(|| format!("`{}` cannot be written", path.display()))
+    }
+
+    fn create(&self, name: &str, content: &[u8]) -> anyhow::Result<bool> {
+        let path = self.path(name)?;
+        let unfinished = self.prepare(&path, content)?;
+        // A hard link is made by one caller only, and shows the whole content from its first moment.
+        let linked = match fs::hard_link(&unfinished, &path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            linked => linked.map(|()| true),
+        };
+        // The loser syncs too: it goes by a decision that must outlive a power cut as well.
+        let synced = linked.and_then(|made| sync_dir(folder_of(&path)).map(|()| made));
+        // A second name of a decided file, or a loser's content: the next start removes what this does not.
+        let _ = fs::remove_file(&unfinished);
+        synced.with_context(|| format!("`{}` cannot be created", path.display()))
+    }
+
+    fn read(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let path = self.path(name)?;
+        match fs::read(&path) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("`{}` cannot be read", path.display())),
+        }
+    }
+
+    fn list(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
+        let mut names = vec![];
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            for path in files_in(&folder)? {
+                let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else { continue };
+                let reachable = name.starts_with(prefix) || prefix.starts_with(name);
+                if path.is_dir() {
+                    if name != UNFINISHED && reachable {
+                        folders.push(path);
+                    }
+                } else if name.starts_with(prefix) {
+                    names.push(name.to_string());
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn delete(&self, name: &str) -> anyhow::Result<()> {
+        let path = self.path(name)?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("`{}` cannot be deleted", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The thread beside a task: applies frozen layers to the base and makes snapshots durable. It alone writes to the base, in
+//! the order in which layers were frozen, so a snapshot of the base is that of one moment.
+
+use super::base::Base;
+use super::layer::Layer;
+use crate::checkpoint::CheckpointStorage;
+use crate::env::WaitPoint;
+use crate::state::snapshot_file::{FileWriter, entry};
+use anyhow::Context;
+use dataflow::checkpoint::{CheckpointId, FileEntry};
+use dataflow::key::KeyGroup;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// A full file closes at this size, so that a dump never doubles the memory of the base.
+const FULL_FILE_BYTES: usize = 64 << 20;
+
+/// The chain's files may weigh this many times the live rows…
+const CHAIN_FACTOR: u64 = 3;
+
+/// …and this much more,
+const CHAIN_SLACK: u64 = 64 << 10;
+
+/// …and hold at most this many deltas.
+const CHAIN_DELTAS: usize = 100;
+
+/// What the task asks for.
+pub(super) enum Work {
+    /// Apply a layer; make it part of a snapshot if a checkpoint asked for it.
+    Freeze { layer: Arc<Layer>, checkpoint: Option<CheckpointId> },
+    /// Give back the memory of a layer nobody reads any more: millions of rows, too slow for the task.
+    Free(Arc<Layer>),
+    /// The base was restored from these files.
+    Restored(Vec<FileEntry>),
+}
+
+/// What it says when a layer is applied.
+pub(super) struct Applied {
+    /// The snapshot's files, if a checkpoint asked for it.
+    pub(super) snapshot: Option<(CheckpointId, anyhow::Result<Vec<FileEntry>>)>,
+}
+
+/// Who writes the files, and how their names begin.
+#[derive(Clone)]
+pub(super) struct Writer {
+    pub(super) storage: Arc<dyn CheckpointStorage>,
+    /// `state/<chain>-<task>`.
+    pub(super) prefix: String,
+    /// Differs between runs, so that no run overwrites a file of another.
+    pub(super) attempt: String,
+}
+
+/// The thread's own.
+pub(super) struct Background {
+    base: Arc<Base>,
+    writer: Writer,
+    notify: Arc<WaitPoint>,
+    /// Bytes of layers frozen early that wait for the next snapshot at least.
+    pending_limit: u64,
+    /// Files that hold everything up to the last snapshot.
+    chain: Vec<FileEntry>,
+    /// Files of the chain since the last full ones.
+    deltas: usize,
+    /// Deltas that no file holds yet: of early freezes, and of snapshots that storage refused.
+    pending: Vec<Vec<u8>>,
+    /// The chain lacks what was written: the next snapshot must be a full one.
+    broken: bool,
+    files: u64,
+}
+
+impl Background {
+    pub(super) fn new(base: Arc<Base>, writer: Writer, notify: Arc<WaitPoint>, pending_limit: u64) -> Self {
+        Self { base, writer, notify, pending_limit, chain: vec![], deltas: 0, pending: vec![], broken: false, files: 0 }
+    }
+
+    /// Works until the task is gone.
+    pub(super) fn run(mut self, work: &Receiver<Work>, answers: &Sender<Applied>) {
+        while let Ok(work) = work.recv() {
+            match work {
+                Work::Free(layer) => drop(layer),
+                Work::Restored(files) => {
+                    self.deltas = files.len();
+                    self.chain = files;
+                }
+                Work::Freeze { layer, checkpoint } => {
+                    self.base.apply(&layer);
+                    let snapshot = self.take(&layer, checkpoint);
+                    drop(layer);
+                    if answers.send(Applied { snapshot }).is_err() {
+                        return;
+                    }
+                    self.notify.notify();
+                }
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        layer: &Layer,
+        checkpoint: Option<CheckpointId>,
+    ) -> Option<(CheckpointId, anyhow::Result<Vec<FileEntry>>)> {
+        let live = self.base.sizes().1;
+        let pending: u64 = self.pending.iter().map(|delta| delta.len() as u64).sum::<u64>() + layer.sizes().1;
+        let chain: u64 = self.chain.iter().map(|file| file.length).sum();
+        let too_long = chain + pending > CHAIN_FACTOR * live + CHAIN_SLACK || self.deltas >= CHAIN_DELTAS;
+        let full = self.broken || checkpoint.is_some() && too_long;
+        if !full {
+            let delta = encode(layer, self.base.groups().start);
+            self.pending.extend((!delta.is_empty()).then(|| delta.finish()));
+        }
+        let Some(checkpoint) = checkpoint else {
+            if pending > self.pending_limit.max(live / 4) {
+                self.pending.clear();
+                self.broken = true;
+            }
+            return None;
+        };
+        let written = if full { self.write_full(checkpoint) } else { self.write_pending(checkpoint) };
+        Some((checkpoint, written.map(|()| self.chain.clone())))
+    }
+
+    fn write_pending(&mut self, checkpoint: CheckpointId) -> anyhow::Result<()> {
+        while !self.pending.is_empty() {
+            let file = self.write(checkpoint, &self.pending[0])?;
+            self.files += 1;
+            self.pending.remove(0);
+            self.chain.push(file);
+            self.deltas += 1;
+        }
+        Ok(())
+    }
+
+    fn write_full(&mut self, checkpoint: CheckpointId) -> anyhow::Result<()> {
+        self.broken = true;
+        let mut files = vec![];
+        if let Err(refused) = self.write_base(checkpoint, &mut files) {
+            for file in files {
+                // No manifest will ever name it. If it cannot be deleted either, it lies there until the next start.
+                if let Err(error) = self.writer.storage.delete(&file.name) {
+                    tracing::warn!(file = file.name, error = format!("{error:#}"), "unfinished state file left behind");
+                }
+            }
+            return Err(refused);
+        }
+        self.chain = files;
+        self.deltas = 0;
+        self.pending.clear();
+        self.broken = false;
+        Ok(())
+    }
+
+    fn write_base(&mut self, checkpoint: CheckpointId, files: &mut Vec<FileEntry>) -> anyhow::Result<()> {
+        let groups = self.base.groups();
+        let mut file = FileWriter::new();
+        for (number, state) in self.base.states() {
+            for (group, at) in groups.clone().zip(0..) {
+                self.base.sweep(&state, at);
+                for row in state.read(at).iter() {
+                    file.push(KeyGroup(group), number, row);
+                }
+                if file.len() >= FULL_FILE_BYTES {
+                    let content = std::mem::replace(&mut file, FileWriter::new()).finish();
+                    files.push(self.write(checkpoint, &content)?);
+                    self.files += 1;
+                }
+            }
+        }
+        if !file.is_empty() {
+            files.push(self.write(checkpoint, &file.finish())?);
+            self.files += 1;
+        }
+        Ok(())
+    }
+
+    fn write(&self, checkpoint: CheckpointId, content: &[u8]) -> anyhow::Result<FileEntry> {
+        let Writer { storage, prefix, attempt } = &self.writer;
+        let name = format!("{prefix}-{checkpoint}-{}-{attempt}", self.files);
+        storage.write(&name, content).with_context(|| format!("state file `{name}` cannot be written"))?;
+        Ok(entry(name, content))
+    }
+}
+
+fn encode(layer: &Layer, first_group: u16) -> FileWriter {
+    let mut file = FileWriter::new();
+    for (state, group, table) in layer.tables() {
+        for row in table.iter() {
+            file.push(KeyGroup(first_group + group as u16), state, row);
+        }
+    }
+    file
+}

@@ -1,0 +1,197 @@
+//! Everything the task remembers but what was written last: tables by state and key group, each behind its own lock. The
+//! task only reads it; the background thread alone writes, a few hundred rows at a time, so that no read waits long.
+
+use super::layer::Layer;
+use super::table::{Probe, Table};
+use crate::state::{Access, RowMeta, StateDeclaration, StateNumber};
+use dataflow::key::KeyGroup;
+use dataflow::time::{Clock, END, START, Timestamp};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Rows applied under one taking of a lock.
+const APPLY_ROWS: usize = 256;
+
+/// The base of one task.
+#[derive(Debug)]
+pub(super) struct Base {
+    groups: Range<u16>,
+    states: RwLock<BTreeMap<StateNumber, Arc<BaseState>>>,
+    watermark: AtomicI64,
+    now: AtomicI64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    expired: AtomicU64,
+}
+
+/// One state's tables.
+#[derive(Debug)]
+pub(super) struct BaseState {
+    pub(super) access: Access,
+    ttl: Option<Clock>,
+    shards: Vec<RwLock<Table>>,
+}
+
+impl BaseState {
+    fn new(access: Access, ttl: Option<Clock>, groups: usize) -> Self {
+        Self { access, ttl, shards: (0..groups).map(|_| RwLock::new(Table::new(access))).collect() }
+    }
+
+    /// A key group's table to read. A lock that a panicking thread held is read all the same: a row is never half written.
+    #[inline]
+    pub(super) fn read(&self, group: usize) -> RwLockReadGuard<'_, Table> {
+        self.shards[group].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, group: usize) -> RwLockWriteGuard<'_, Table> {
+        self.shards[group].write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Base {
+    pub(super) fn new(groups: Range<u16>) -> Self {
+        Self {
+            groups,
+            states: RwLock::default(),
+            watermark: AtomicI64::new(START),
+            now: AtomicI64::new(START),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn groups(&self) -> Range<u16> {
+        self.groups.clone()
+    }
+
+    /// Tables of a state as declared; rows that were restored before the declaration move over.
+    pub(super) fn register(&self, state: StateNumber, declaration: &StateDeclaration) -> Arc<BaseState> {
+        self.declare(state, declaration.access, declaration.ttl.map(|ttl| ttl.clock))
+    }
+
+    /// As `register`, with the declaration that another base knew.
+    pub(super) fn adopt(&self, state: StateNumber, declared: &BaseState) -> Arc<BaseState> {
+        self.declare(state, declared.access, declared.ttl)
+    }
+
+    fn declare(&self, state: StateNumber, access: Access, ttl: Option<Clock>) -> Arc<BaseState> {
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = states.get(&state).filter(|known| known.access == access && known.ttl == ttl) {
+            return known.clone();
+        }
+        let declared = Arc::new(BaseState::new(access, ttl, self.groups.len()));
+        if let Some(old) = states.insert(state, declared.clone()) {
+            for group in 0..self.groups.len() {
+                let mut table = declared.write(group);
+                for row in old.read(group).iter() {
+                    table.put(&Probe::new(access, row.key()), row.meta(), row.bytes());
+                }
+            }
+        }
+        declared
+    }
+
+    /// The states in order of their numbers.
+    pub(super) fn states(&self) -> Vec<(StateNumber, Arc<BaseState>)> {
+        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
+        states.iter().map(|(&number, state)| (number, state.clone())).collect()
+    }
+
+    /// A state nobody has declared yet keeps its rows sorted until then.
+    fn state(&self, number: StateNumber) -> Arc<BaseState> {
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        let undeclared = || Arc::new(BaseState::new(Access::Ordered, None, self.groups.len()));
+        states.entry(number).or_insert_with(undeclared).clone()
+    }
+
+    /// Time has come so far. The end of event time expires nothing: timers that fire then see what was valid at their time.
+    pub(super) fn advance(&self, watermark: Timestamp, now: Timestamp) {
+        if watermark != END {
+            self.watermark.store(watermark, Ordering::Relaxed);
+        }
+        self.now.store(now, Ordering::Relaxed);
+    }
+
+    /// What rows of a state are compared with to tell whether they have expired; none without a time to live.
+    pub(super) fn clock(&self, ttl: Option<Clock>) -> Option<Timestamp> {
+        Some(match ttl? {
+            Clock::EventTime => self.watermark.load(Ordering::Relaxed),
+            Clock::ProcessingTime => self.now.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Makes a frozen layer part of the base, and drops expired rows where the writes have outgrown the rows.
+    pub(super) fn apply(&self, layer: &Layer) {
+        for (number, group, written) in layer.tables().filter(|(_, _, written)| written.entries > 0) {
+            let state = self.state(number);
+            let mut rows = written.iter().peekable();
+            while rows.peek().is_some() {
+                self.change(&state, group, |table| {
+                    for row in rows.by_ref().take(APPLY_ROWS) {
+                        let probe = Probe::new(state.access, row.key());
+                        match row.bytes() {
+                            Some(bytes) => table.put(&probe, row.meta(), Some(bytes)),
+                            None => table.remove(&probe),
+                        }
+                    }
+                });
+            }
+            let grown = {
+                let table = state.read(group);
+                table.writes > table.entries
+            };
+            if grown {
+                self.sweep(&state, group);
+            }
+        }
+    }
+
+    /// Drops the expired rows of one table.
+    pub(super) fn sweep(&self, state: &BaseState, group: usize) {
+        let Some(clock) = self.clock(state.ttl) else { return };
+        let freed = self.change(state, group, |table| table.sweep(clock));
+        self.count_expired(freed);
+    }
+
+    pub(super) fn count_expired(&self, bytes: u64) {
+        self.expired.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn change<T>(&self, state: &BaseState, group: usize, act: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = state.write(group);
+        let (rows, bytes) = (table.entries, table.bytes);
+        let done = act(&mut table);
+        self.rows.fetch_add(table.entries.wrapping_sub(rows), Ordering::Relaxed);
+        self.bytes.fetch_add(table.bytes.wrapping_sub(bytes), Ordering::Relaxed);
+        done
+    }
+
+    /// A row of a snapshot's file. Rows of other tasks' key groups are passed over.
+    pub(super) fn load(&self, state: StateNumber, group: KeyGroup, row: &[u8], value: Option<(RowMeta, &[u8])>) {
+        if !self.groups.contains(&group.0) {
+            return;
+        }
+        let state = self.state(state);
+        let probe = Probe::new(state.access, row);
+        self.change(&state, usize::from(group.0 - self.groups.start), |table| match value {
+            Some((meta, bytes)) => table.put(&probe, meta, Some(bytes)),
+            None => table.remove(&probe),
+        });
+    }
+
+    /// Rows, their bytes as stored in a file, and bytes freed by expiry, about.
+    pub(super) fn sizes(&self) -> (u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (load(&self.rows), load(&self.bytes), load(&self.expired))
+    }
+}
+
+impl BaseState {
+    /// Which clock its rows expire by, if they do.
+    pub(super) fn ttl(&self) -> Option<Clock> {
+        self.ttl
+    }
+}

@@ -1,0 +1,195 @@
+//! Value states that ride along with a batch: one look-up per distinct key before the call, one write per key after it.
+//!
+//! All rows of a key see the one value that was handed in, so they must agree about it: `cut` tells where a batch must
+//! end so that none of a key's rows lies on the other side of the value's stamp, nor a whole TTL behind an earlier row,
+//! whose write would be gone by then.
+
+use super::keyed::{Keyed, row_of};
+use super::values::{encode, push_decoded};
+use super::{Address, RowMeta, StateBackend, Ttl};
+use anyhow::ensure;
+use dataflow::key::{KeyGroup, Keys};
+use dataflow::record::{Column, ValueType};
+use dataflow::time::{Clock, END, START, Timestamp};
+
+/// A prefetched value state. Writes go to the backend at once: they are called for when the call has succeeded.
+#[derive(Debug)]
+pub struct Prefetched {
+    /// The state.
+    pub keyed: Keyed,
+    /// Type of its values.
+    pub value_type: ValueType,
+    max_parallelism: u16,
+    row: Vec<u8>,
+    bytes: Vec<u8>,
+    first: Vec<Timestamp>,
+    last: Vec<Timestamp>,
+}
+
+/// What stands beside the column of values.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    /// The stored stamp of each distinct key; `time::START` where nothing is stored.
+    pub expiry: Vec<Timestamp>,
+    /// Keys (index into the distinct ones) whose value was written under another schema version than the declared one.
+    pub outdated: Vec<(u32, u16)>,
+}
+
+/// What time it is in a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// The operator's watermark.
+    pub watermark: Timestamp,
+    /// Processing time.
+    pub now: Timestamp,
+}
+
+impl Prefetched {
+    /// Values of `keyed` in a job with so many key groups.
+    pub fn new(keyed: Keyed, value_type: ValueType, max_parallelism: u16) -> Self {
+        let (row, bytes, first, last) = (vec![], vec![], vec![], vec![]);
+        Self { keyed, value_type, max_parallelism, row, bytes, first, last }
+    }
+
+    /// First of all: the stored stamps of a batch's keys, for [`Prefetched::cut`]. Only a state with event-time TTL needs it.
+    pub fn stamps(&mut self, state: &dyn StateBackend, keys: &Keys) -> Vec<Timestamp> {
+        let mut stamps = Vec::with_capacity(keys.hashes.len());
+        for (key, &hash) in keys.distinct.iter().zip(&keys.hashes) {
+            row_of(key, &mut self.row);
+            self.bytes.clear();
+            let group = KeyGroup::of(hash, self.max_parallelism);
+            let meta = state.get(Address { group, state: self.keyed.number, row: &self.row }, &mut self.bytes);
+            stamps.push(meta.map_or(START, |meta| meta.expiry));
+        }
+        stamps
+    }
+
+    /// The first row that must not be in one call with the rows before it; none if all may be. `stamps` are the keys'.
+    pub fn cut(&mut self, keys: &Keys, timestamps: &[Timestamp], stamps: &[Timestamp], at: Now) -> Option<usize> {
+        let Some(Ttl { ms, clock: Clock::EventTime, .. }) = self.keyed.ttl else { return None };
+        // The earliest row of each key so far; END is none.
+        self.first.clear();
+        self.first.resize(stamps.len(), END);
+        for (row, (&key, &timestamp)) in keys.of.iter().zip(timestamps).enumerate() {
+            let key = key as usize;
+            let first = self.first[key];
+            if first != END {
+                let sees = |timestamp| self.keyed.visible(stamps[key], timestamp, at.watermark, at.now);
+                if sees(first) != sees(timestamp) || timestamp >= first.saturating_add(ms) {
+                    return Some(row);
+                }
+            }
+            self.first[key] = first.min(timestamp);
+        }
+        None
+    }
+
+    /// Appends each distinct key's value to `column`, absent where there is none or it has expired for the key's rows. The
+    /// batch has been cut.
+    ///
+    /// # Errors
+    /// A value holds bytes of another type: the state's type was changed without a new version.
+    pub fn load(
+        &mut self,
+        state: &dyn StateBackend,
+        keys: &Keys,
+        timestamps: &[Timestamp],
+        at: Now,
+        column: &mut Column,
+    ) -> anyhow::Result<Stamps> {
+        self.note_times(keys, timestamps);
+        let mut stamps = Stamps { expiry: Vec::with_capacity(keys.hashes.len()), outdated: vec![] };
+        for (key, &hash) in keys.hashes.iter().enumerate() {
+            row_of(keys.distinct.get(key), &mut self.row);
+            self.bytes.clear();
+            let group = KeyGroup::of(hash, self.max_parallelism);
+            let meta = state.get(Address { group, state: self.keyed.number, row: &self.row }, &mut self.bytes);
+            stamps.expiry.push(meta.map_or(START, |meta| meta.expiry));
+            match meta.filter(|meta| self.keyed.visible(meta.expiry, self.first[key], at.watermark, at.now)) {
+                None => column.push_absent(),
+                Some(meta) => {
+                    ensure!(
+                        push_decoded(column, &self.bytes),
+                        "a value of state {}, written under version {}, is no {}: raise the state's version when its type changes",
+                        self.keyed.number.0,
+                        meta.version,
+                        self.value_type.name()
+                    );
+                    if meta.version != self.keyed.version {
+                        stamps.outdated.push((key as u32, meta.version));
+                    }
+                }
+            }
+        }
+        Ok(stamps)
+    }
+
+    /// Timestamps of each key's earliest and latest row.
+    fn note_times(&mut self, keys: &Keys, timestamps: &[Timestamp]) {
+        self.first.clear();
+        self.first.resize(keys.hashes.len(), END);
+        self.last.clear();
+        self.last.resize(keys.hashes.len(), START);
+        if self.keyed.ttl.is_none() {
+            return;
+        }
+        for (&key, &timestamp) in keys.of.iter().zip(timestamps) {
+            let key = key as usize;
+            self.first[key] = self.first[key].min(timestamp);
+            self.last[key] = self.last[key].max(timestamp);
+        }
+    }
+
+    /// Where reads renew values: renews those that `load` handed out last, before [`Prefetched::write`]. `loaded` is the
+    /// column that `load` filled, from its row `offset` on.
+    pub fn renew(
+        &mut self,
+        state: &mut dyn StateBackend,
+        keys: &Keys,
+        stamps: &Stamps,
+        loaded: (&Column, usize),
+        now: Timestamp,
+    ) {
+        if !self.keyed.ttl.is_some_and(|ttl| ttl.renewed_by_reads) {
+            return;
+        }
+        for (key, &hash) in keys.hashes.iter().enumerate() {
+            if !loaded.0.is_present(loaded.1 + key) {
+                continue;
+            }
+            let Some(expiry) = self.keyed.renewed(stamps.expiry[key], self.last[key], now) else { continue };
+            row_of(keys.distinct.get(key), &mut self.row);
+            self.bytes.clear();
+            let at =
+                Address { group: KeyGroup::of(hash, self.max_parallelism), state: self.keyed.number, row: &self.row };
+            if let Some(meta) = state.get(at, &mut self.bytes) {
+                state.put(at, RowMeta { expiry, ..meta }, &self.bytes);
+            }
+        }
+    }
+
+    /// Writes `values[i]` as the value of the key of row `rows[i]`, stamped by that row's timestamp; an absent one clears. Of
+    /// several for one key the last stands.
+    pub fn write(
+        &mut self,
+        state: &mut dyn StateBackend,
+        (keys, timestamps): (&Keys, &[Timestamp]),
+        rows: &[u32],
+        values: &Column,
+        now: Timestamp,
+    ) {
+        for (at, &row) in rows.iter().enumerate() {
+            let key = keys.of[row as usize] as usize;
+            row_of(keys.distinct.get(key), &mut self.row);
+            let group = KeyGroup::of(keys.hashes[key], self.max_parallelism);
+            let address = Address { group, state: self.keyed.number, row: &self.row };
+            if values.is_present(at) {
+                self.bytes.clear();
+                encode(values.get(at), &mut self.bytes);
+                state.put(address, self.keyed.meta(timestamps[row as usize], now), &self.bytes);
+            } else {
+                state.delete(address);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The files of a snapshot: rows in a row, behind a header with a version. Written and read by the `memory` backend.
+//!
+//! ```text
+//! file   "millstate" · version u16 BE · row…
+//! row    length varint · stored key (mod.rs) · 0                                        a deleted row
+//!        length varint · stored key (mod.rs) · length varint + 1 · stored value (mod.rs)
+//! ```
+//!
+//! The checksum over the whole file stands in the manifest: see `FileEntry`. Later rows replace earlier ones.
+
+use super::row::Row;
+use super::{RowMeta, StateNumber};
+use crate::checkpoint::CheckpointStorage;
+use anyhow::{Context, bail, ensure};
+use dataflow::checkpoint::FileEntry;
+use dataflow::key::{KeyGroup, push_varint, take_varint};
+use xxhash_rust::xxh3::xxh3_64;
+
+const MAGIC: &[u8] = b"millstate";
+
+/// The version this program writes. It reads no other.
+const VERSION: u16 = 1;
+
+/// Bytes of the key group and the state number.
+const PREFIX: usize = 6;
+
+/// Bytes of expiry and schema version.
+const META: usize = 10;
+
+/// A file being filled.
+#[derive(Debug)]
+pub(super) struct FileWriter {
+    content: Vec<u8>,
+}
+
+impl FileWriter {
+    pub(super) fn new() -> Self {
+        let mut content = MAGIC.to_vec();
+        content.extend_from_slice(&VERSION.to_be_bytes());
+        Self { content }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.content.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.content.len() == MAGIC.len() + 2
+    }
+
+    pub(super) fn push(&mut self, group: KeyGroup, state: StateNumber, row: &Row) {
+        push_varint(&mut self.content, (PREFIX + row.key().len()) as u64);
+        self.content.extend_from_slice(&group.0.to_be_bytes());
+        self.content.extend_from_slice(&state.0.to_be_bytes());
+        self.content.extend_from_slice(row.key());
+        let Some(bytes) = row.bytes() else {
+            self.content.push(0);
+            return;
+        };
+        push_varint(&mut self.content, (META + bytes.len() + 1) as u64);
+        self.content.extend_from_slice(&row.meta().expiry.to_be_bytes());
+        self.content.extend_from_slice(&row.meta().version.to_be_bytes());
+        self.content.extend_from_slice(bytes);
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.content
+    }
+}
+
+/// How a manifest names a file with this content.
+pub(super) fn entry(name: String, content: &[u8]) -> FileEntry {
+    FileEntry { name, length: content.len() as u64, checksum: checksum(content) }
+}
+
+fn checksum(content: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(content))
+}
+
+/// A row of a file.
+pub(super) struct StoredRow<'a> {
+    pub(super) group: KeyGroup,
+    pub(super) state: StateNumber,
+    pub(super) row: &'a [u8],
+    /// None where the row was deleted.
+    pub(super) value: Option<(RowMeta, &'a [u8])>,
+}
+
+/// Reads a file that a manifest names and visits its rows in order.
+///
+/// # Errors
+/// The file is missing, has another length or checksum than the manifest says, or a version this program does not read.
+pub(super) fn read_file(
+    storage: &dyn CheckpointStorage,
+    file: &FileEntry,
+    mut visit: impl FnMut(StoredRow<'_>),
+) -> anyhow::Result<()> {
+    let name = &file.name;
+    let content = storage
+        .read(name)
+        .with_context(|| format!("state file `{name}` cannot be read"))?
+        .with_context(|| format!("state file `{name}` is missing: it was deleted outside millstream"))?;
+    ensure!(
+        content.len() as u64 == file.length,
+        "state file `{name}` is damaged: it has {} bytes where the manifest says {}",
+        content.len(),
+        file.length
+    );
+    ensure!(
+        checksum(&content) == file.checksum,
+        "state file `{name}` is damaged: its checksum is {} where the manifest says {}",
+        checksum(&content),
+        file.checksum
+    );
+    let Some(rest) = content.strip_prefix(MAGIC) else {
+        bail!("file `{name}` holds no state: it does not begin as such files do")
+    };
+    let Some((version, mut rest)) = rest.split_first_chunk() else {
+        bail!("state file `{name}` ends within its header")
+    };
+    let version = u16::from_be_bytes(*version);
+    ensure!(
+        version == VERSION,
+        "state file `{name}` has format version {version}, this program reads {VERSION}: use the program that wrote it"
+    );
+    while !rest.is_empty() {
+        let row = take_row(&mut rest).with_context(|| format!("state file `{name}` ends within a row"))?;
+        visit(row);
+    }
+    Ok(())
+}
+
+fn take_row<'a>(rest: &mut &'a [u8]) -> Option<StoredRow<'a>> {
+    let length = usize::try_from(take_varint(rest)?).ok()?;
+    let (key, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    let (group, key) = key.split_first_chunk()?;
+    let (state, row) = key.split_first_chunk()?;
+    let mut value = None;
+    if let Some(length) = usize::try_from(take_varint(rest)?).ok()?.checked_sub(1) {
+        let (stored, after) = rest.split_at_checked(length)?;
+        *rest = after;
+        let (expiry, stored) = stored.split_first_chunk()?;
+        let (version, bytes) = stored.split_first_chunk()?;
+        value = Some((RowMeta { expiry: i64::from_be_bytes(*expiry), version: u16::from_be_bytes(*version) }, bytes));
+    }
+    Some(StoredRow {
+        group: KeyGroup(u16::from_be_bytes(*group)),
+        state: StateNumber(u32::from_be_bytes(*state)),
+        row,
+        value,
+    })
+}
