@@ -7,7 +7,7 @@ use anyhow::ensure;
 ///
 /// # Errors
 /// What it does not keep to.
-pub fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
+pub(super) fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
     ensure!(storage.read("state/a-1")?.is_none(), "a file nobody wrote is none");
     storage.write("state/a-1", b"one")?;
     storage.write("state/a-2", b"")?;

@@ -155,3 +155,36 @@ impl CheckpointStorage for FilesystemStorage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::contract::check_checkpoint_storage;
+
+    #[test]
+    fn filesystem_storage_keeps_the_contract() {
+        let root = tempfile::tempdir().unwrap();
+        check_checkpoint_storage(&FilesystemStorage::open(root.path().join("job")).unwrap()).unwrap();
+        assert_eq!(files_in(&root.path().join("job").join(UNFINISHED)).unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn files_outlive_the_process_and_unfinished_ones_do_not() {
+        let root = tempfile::tempdir().unwrap();
+        FilesystemStorage::open(root.path()).unwrap().write("manifests/1", b"whole").unwrap();
+        fs::write(root.path().join(UNFINISHED).join("1-0"), b"half").unwrap();
+        let storage = FilesystemStorage::open(root.path()).unwrap();
+        assert_eq!(storage.read("manifests/1").unwrap().unwrap(), b"whole");
+        assert_eq!(storage.list("").unwrap(), ["manifests/1"]);
+        assert!(files_in(&root.path().join(UNFINISHED)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn refusal_of_the_disk_names_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let storage = FilesystemStorage::open(root.path()).unwrap();
+        fs::write(root.path().join("state"), b"a file where a directory must be").unwrap();
+        let error = storage.write("state/a", b"").unwrap_err();
+        assert!(format!("{error:#}").contains("/state` cannot be made"), "{error:#}");
+    }
+}

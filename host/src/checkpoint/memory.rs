@@ -60,3 +60,22 @@ impl CheckpointStorage for MemoryStorage {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::contract::check_checkpoint_storage;
+
+    #[test]
+    fn memory_storage_keeps_the_contract() {
+        check_checkpoint_storage(&MemoryStorage::default()).unwrap();
+    }
+
+    #[test]
+    fn failure_that_was_asked_for_happens_once_and_changes_nothing() {
+        let storage = MemoryStorage::default();
+        storage.fail_next();
+        assert!(storage.write("a", b"1").is_err());
+        assert_eq!(storage.read("a").unwrap(), None);
+    }
+}

@@ -1,6 +1,7 @@
 //! Control: consistent cuts of a job, and where they are stored. `mod.rs` is the storage contract, its siblings fulfil it.
 
-pub mod contract;
+#[cfg(test)]
+mod contract;
 pub mod filesystem;
 pub mod memory;
 

@@ -5,12 +5,15 @@
 //!
 //! ```text
 //! key    key group u16 BE · state number u32 BE · row
-//! row    values, lists, maps, timers   key length varint · key · user part
+//! row    values, lists, maps           key length varint · key · user part
+//!        timers                        two rows: by due time, by name (timers.rs)
 //!        windows                       slice end i64 BE, sign flipped · key
 //! value  expiry i64 BE · schema version u16 BE · bytes
 //! ```
 
-pub mod contract;
+#[cfg(test)]
+mod contract;
+mod declaration;
 mod keyed;
 mod lists;
 mod maps;
@@ -22,58 +25,23 @@ mod snapshot_file;
 pub mod timers;
 mod values;
 
+pub use declaration::{Access, StateDeclaration, Ttl};
 pub use keyed::{Call, Cell, Found, Keyed};
 pub use lists::ListState;
 pub use maps::MapState;
 pub use overlay::Overlay;
 pub use prefetch::{Now, Prefetched, Stamps};
-pub use values::{ValueState, decode, encode, push_decoded};
+pub use values::{ValueState, decode, encode, push_decoded, typed};
 
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
-use dataflow::time::{Clock, Timestamp};
+use dataflow::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 /// Stands for (operator, state name) in stored keys; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StateNumber(pub u32);
-
-/// A state as its operator declares it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StateDeclaration {
-    /// Name, unique within the operator.
-    pub name: String,
-    /// Encoding version of the values.
-    pub version: u16,
-    /// How rows are reached.
-    pub access: Access,
-    /// When rows expire.
-    pub ttl: Option<Ttl>,
-}
-
-/// How the rows of a state are reached; lets a backend choose its tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// One row at a time; a scan may come in any order. Values.
-    Point,
-    /// By prefix, in byte order. Lists, maps, timers.
-    Ordered,
-    /// By the first 8 bytes (the slice's end) in order, then one row at a time; a scan within a slice may come in any
-    /// order. Windows.
-    Sliced,
-}
-
-/// Time to live of a state's rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ttl {
-    /// How long after the write, ms.
-    pub ms: i64,
-    /// Which clock counts it.
-    pub clock: Clock,
-    /// Reading counts as writing.
-    pub renewed_by_reads: bool,
-}
 
 /// The stamp of a row that never expires.
 pub const NEVER: Timestamp = i64::MAX;
@@ -137,7 +105,8 @@ pub trait StateBackend: Send {
     /// Storage refused: the checkpoint is lost, the state is not.
     fn poll_snapshot(&mut self) -> anyhow::Result<Option<(CheckpointId, Vec<FileEntry>)>>;
 
-    /// Loads the rows of `groups` from a snapshot's files, which may hold others.
+    /// Loads the rows of `groups`, which are the task's own, from a snapshot's files, which may hold others. Before anything
+    /// is written; once for each old task whose key groups it takes over, or once with all their files.
     ///
     /// # Errors
     /// A file is missing or damaged: which, and how.

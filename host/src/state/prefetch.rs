@@ -31,7 +31,8 @@ pub struct Prefetched {
 pub struct Stamps {
     /// The stored stamp of each distinct key; `time::START` where nothing is stored.
     pub expiry: Vec<Timestamp>,
-    /// Keys (index into the distinct ones) whose value was written under another schema version than the declared one.
+    /// Keys (index into the distinct ones) whose value was written under another schema version than the declared one; it is
+    /// absent from the column.
     pub outdated: Vec<(u32, u16)>,
 }
 
@@ -75,7 +76,9 @@ impl Prefetched {
             let first = self.first[key];
             if first != END {
                 let sees = |timestamp| self.keyed.visible(stamps[key], timestamp, at.watermark, at.now);
-                if sees(first) != sees(timestamp) || timestamp >= first.saturating_add(ms) {
+                // What a late row wrote may be gone at once: the next row must not see it.
+                let gone = at.watermark != END && first.saturating_add(ms) <= at.watermark;
+                if gone || sees(first) != sees(timestamp) || timestamp >= first.saturating_add(ms) {
                     return Some(row);
                 }
             }
@@ -107,18 +110,16 @@ impl Prefetched {
             stamps.expiry.push(meta.map_or(START, |meta| meta.expiry));
             match meta.filter(|meta| self.keyed.visible(meta.expiry, self.first[key], at.watermark, at.now)) {
                 None => column.push_absent(),
-                Some(meta) => {
-                    ensure!(
-                        push_decoded(column, &self.bytes),
-                        "a value of state {}, written under version {}, is no {}: raise the state's version when its type changes",
-                        self.keyed.number.0,
-                        meta.version,
-                        self.value_type.name()
-                    );
-                    if meta.version != self.keyed.version {
-                        stamps.outdated.push((key as u32, meta.version));
-                    }
+                Some(meta) if meta.version != self.keyed.version => {
+                    stamps.outdated.push((key as u32, meta.version));
+                    column.push_absent();
                 }
+                Some(_) => ensure!(
+                    push_decoded(column, &self.bytes),
+                    "a value of state {} is no {}: raise the state's version when its type changes",
+                    self.keyed.number.0,
+                    self.value_type.name()
+                ),
             }
         }
         Ok(stamps)

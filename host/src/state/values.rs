@@ -37,35 +37,67 @@ impl ValueState {
     }
 }
 
-/// Appends a value's bytes: text and bytes as they are, int and float 8 bytes big-endian (two's complement, IEEE 754 bits),
-/// boolean one byte. `Absent` has none.
+/// Appends a value's bytes, and behind them one byte for its type: text `t` and bytes `b` as they are, int `i` and float `f`
+/// 8 bytes big-endian (two's complement, IEEE 754 bits), boolean `o` one byte. So what is stored can be read without its
+/// operator, and under any older version. `Absent` has none.
 #[inline]
 pub fn encode(value: Value<'_>, into: &mut Vec<u8>) {
-    match value {
-        Value::Absent => {}
-        Value::Text(text) => into.extend_from_slice(text.as_bytes()),
-        Value::Bytes(bytes) => into.extend_from_slice(bytes),
-        Value::Int(int) => into.extend_from_slice(&int.to_be_bytes()),
-        Value::Float(float) => into.extend_from_slice(&float.to_bits().to_be_bytes()),
-        Value::Boolean(boolean) => into.push(u8::from(boolean)),
-    }
+    let tag = match value {
+        Value::Absent => return,
+        Value::Text(text) => {
+            into.extend_from_slice(text.as_bytes());
+            b't'
+        }
+        Value::Bytes(bytes) => {
+            into.extend_from_slice(bytes);
+            b'b'
+        }
+        Value::Int(int) => {
+            into.extend_from_slice(&int.to_be_bytes());
+            b'i'
+        }
+        Value::Float(float) => {
+            into.extend_from_slice(&float.to_bits().to_be_bytes());
+            b'f'
+        }
+        Value::Boolean(boolean) => {
+            into.push(u8::from(boolean));
+            b'o'
+        }
+    };
+    into.push(tag);
 }
 
-/// The value of that type in these bytes; none if they hold no such value, as when a state's type was changed.
+/// The value in these bytes, whatever its type; none if they are no encoded value.
 #[inline]
-pub fn decode(value_type: ValueType, bytes: &[u8]) -> Option<Value<'_>> {
-    Some(match value_type {
-        ValueType::Text => Value::Text(std::str::from_utf8(bytes).ok()?),
-        ValueType::Bytes => Value::Bytes(bytes),
-        ValueType::Int => Value::Int(i64::from_be_bytes(bytes.try_into().ok()?)),
-        ValueType::Float => Value::Float(f64::from_bits(u64::from_be_bytes(bytes.try_into().ok()?))),
-        ValueType::Boolean => Value::Boolean(match bytes {
+pub fn typed(bytes: &[u8]) -> Option<Value<'_>> {
+    let (&tag, bytes) = bytes.split_last()?;
+    Some(match tag {
+        b't' => Value::Text(std::str::from_utf8(bytes).ok()?),
+        b'b' => Value::Bytes(bytes),
+        b'i' => Value::Int(i64::from_be_bytes(bytes.try_into().ok()?)),
+        b'f' => Value::Float(f64::from_bits(u64::from_be_bytes(bytes.try_into().ok()?))),
+        b'o' => Value::Boolean(match bytes {
             [0] => false,
             [1] => true,
             _ => return None,
         }),
-        // States are never declared with it: it is the type of key columns inside the host.
-        ValueType::Scalar => return None,
+        _ => return None,
+    })
+}
+
+/// The value of that type in these bytes; none if they hold one of another type, as when a state's type was changed.
+#[inline]
+pub fn decode(value_type: ValueType, bytes: &[u8]) -> Option<Value<'_>> {
+    typed(bytes).filter(|value| {
+        matches!(
+            (value_type, value),
+            (ValueType::Text, Value::Text(_))
+                | (ValueType::Bytes, Value::Bytes(_))
+                | (ValueType::Int, Value::Int(_))
+                | (ValueType::Float, Value::Float(_))
+                | (ValueType::Boolean, Value::Boolean(_))
+        )
     })
 }
 

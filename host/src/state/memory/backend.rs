@@ -2,7 +2,7 @@
 //! background. Never waits but for a background that has fallen several layers behind.
 
 use super::background::{Applied, Background, Work, Writer};
-use super::base::{Base, BaseState};
+use super::base::{Base, BaseState, Clocks};
 use super::layer::Layer;
 use super::scan::{self, Sources};
 use super::table::Probe;
@@ -14,7 +14,7 @@ use crate::state::{Access, Address, NEVER, RowMeta, Sizes, StateBackend, StateDe
 use anyhow::anyhow;
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
-use dataflow::time::{Clock, Timestamp};
+use dataflow::time::{Clock, END, Timestamp};
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -60,7 +60,9 @@ pub struct MemoryBackend {
     asked: VecDeque<Option<CheckpointId>>,
     /// Started with the first layer: a task that keeps nothing has no second thread.
     thread: Option<Thread>,
-    restored: Vec<FileEntry>,
+    clocks: Clocks,
+    /// Files that the base was restored from, and whether they hold other tasks' rows.
+    restored: (Vec<FileEntry>, bool),
     ready: VecDeque<(CheckpointId, anyhow::Result<Vec<FileEntry>>)>,
 }
 
@@ -80,7 +82,8 @@ impl MemoryBackend {
             frozen: VecDeque::new(),
             asked: VecDeque::new(),
             thread: None,
-            restored: vec![],
+            clocks: Clocks::default(),
+            restored: (vec![], false),
             ready: VecDeque::new(),
         }
     }
@@ -96,6 +99,11 @@ impl MemoryBackend {
             active_limit: ACTIVE_LIMIT_DEFAULT,
             notify: Arc::default(),
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn options(&self) -> &MemoryOptions {
+        &self.options
     }
 
     #[inline]
@@ -127,7 +135,7 @@ impl MemoryBackend {
 
     /// Drops the expired rows of an active table, so that space is freed without checkpoints too.
     fn sweep_active(&mut self, state: StateNumber, group: KeyGroup, ttl: Option<Clock>) {
-        let Some(clock) = self.base.clock(ttl) else { return };
+        let Some(clock) = self.clocks.of(ttl) else { return };
         let (groups, at, access) = (self.options.groups.len(), self.group(group), self.state(state).access);
         let table = self.active.table_mut(state, access, groups, at);
         table.writes = 0;
@@ -155,7 +163,7 @@ impl MemoryBackend {
         let layer = Arc::new(std::mem::take(&mut self.active));
         self.frozen.push_back(layer.clone());
         self.asked.push_back(checkpoint);
-        self.ask(Work::Freeze { layer, checkpoint });
+        self.ask(Work::Freeze { layer, clocks: self.clocks, checkpoint });
     }
 
     fn ask(&mut self, work: Work) {
@@ -191,7 +199,8 @@ impl MemoryBackend {
         let background = Background::new(base, writer, notify, self.options.active_limit);
         env::spawn(&format!("state-{chain}-{task}"), move || background.run(&inbox, &outbox))?;
         // The receiver was moved into the thread that lives: the first message always arrives.
-        let _ = work.send(Work::Restored(std::mem::take(&mut self.restored)));
+        let (files, others) = std::mem::take(&mut self.restored);
+        let _ = work.send(if others { Work::RestoredFromOthers } else { Work::Restored(files) });
         Ok(Thread { work, answers })
     }
 
@@ -284,7 +293,9 @@ impl StateBackend for MemoryBackend {
     }
 
     fn advance(&mut self, watermark: Timestamp, now: Timestamp) {
-        self.base.advance(watermark, now);
+        // The end of event time expires nothing: timers that fire then see what was valid at their own time.
+        let watermark = if watermark == END { self.clocks.watermark } else { watermark };
+        self.clocks = Clocks { watermark, now };
     }
 
     fn snapshot(&mut self, checkpoint: CheckpointId) {
@@ -306,15 +317,21 @@ impl StateBackend for MemoryBackend {
 
     fn restore(&mut self, files: &[FileEntry], groups: Range<u16>) -> anyhow::Result<()> {
         assert!(self.thread.is_none() && self.active.is_empty(), "state is restored before anything is written to it");
-        self.options.groups = groups.clone();
-        let declared = std::mem::replace(&mut self.base, Arc::new(Base::new(groups)));
+        let own = &self.options.groups;
+        assert!(
+            groups.start >= own.start && groups.end <= own.end,
+            "a task of key groups {own:?} restores no {groups:?}"
+        );
         for file in files {
-            read_file(&*self.options.storage, file, |row| self.base.load(row.state, row.group, row.row, row.value))?;
+            read_file(&*self.options.storage, file, |row| {
+                if groups.contains(&row.group.0) {
+                    self.base.load(row.state, row.group, row.row, row.value);
+                } else {
+                    self.restored.1 = true;
+                }
+            })?;
         }
-        for (number, state) in declared.states() {
-            self.states[number.0 as usize] = Some(self.base.adopt(number, &state));
-        }
-        self.restored = files.to_vec();
+        self.restored.0.extend_from_slice(files);
         Ok(())
     }
 

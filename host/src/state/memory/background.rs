@@ -1,7 +1,7 @@
 //! The thread beside a task: applies frozen layers to the base and makes snapshots durable. It alone writes to the base, in
 //! the order in which layers were frozen, so a snapshot of the base is that of one moment.
 
-use super::base::Base;
+use super::base::{Base, Clocks};
 use super::layer::Layer;
 use crate::checkpoint::CheckpointStorage;
 use crate::env::WaitPoint;
@@ -27,11 +27,14 @@ const CHAIN_DELTAS: usize = 100;
 /// What the task asks for.
 pub(super) enum Work {
     /// Apply a layer; make it part of a snapshot if a checkpoint asked for it.
-    Freeze { layer: Arc<Layer>, checkpoint: Option<CheckpointId> },
+    Freeze { layer: Arc<Layer>, clocks: Clocks, checkpoint: Option<CheckpointId> },
     /// Give back the memory of a layer nobody reads any more: millions of rows, too slow for the task.
     Free(Arc<Layer>),
-    /// The base was restored from these files.
+    /// The base was restored from these files, which hold its rows and no others.
     Restored(Vec<FileEntry>),
+    /// The base was restored from files that hold other tasks' rows too: no snapshot may name them, since a later restore
+    /// could take their old rows for those tasks' newer ones.
+    RestoredFromOthers,
 }
 
 /// What it says when a layer is applied.
@@ -82,8 +85,9 @@ impl Background {
                     self.deltas = files.len();
                     self.chain = files;
                 }
-                Work::Freeze { layer, checkpoint } => {
-                    self.base.apply(&layer);
+                Work::RestoredFromOthers => self.broken = true,
+                Work::Freeze { layer, clocks, checkpoint } => {
+                    self.base.apply(&layer, clocks);
                     let snapshot = self.take(&layer, checkpoint);
                     drop(layer);
                     if answers.send(Applied { snapshot }).is_err() {

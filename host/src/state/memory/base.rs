@@ -5,22 +5,45 @@ use super::layer::Layer;
 use super::table::{Probe, Table};
 use crate::state::{Access, RowMeta, StateDeclaration, StateNumber};
 use dataflow::key::KeyGroup;
-use dataflow::time::{Clock, END, START, Timestamp};
+use dataflow::time::{Clock, START, Timestamp};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Rows applied under one taking of a lock.
 const APPLY_ROWS: usize = 256;
+
+/// What time it is on each clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clocks {
+    pub(super) watermark: Timestamp,
+    pub(super) now: Timestamp,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self { watermark: START, now: START }
+    }
+}
+
+impl Clocks {
+    /// What the stamps of a state's rows are compared with to tell whether they have expired; none without a time to live.
+    pub(super) fn of(self, ttl: Option<Clock>) -> Option<Timestamp> {
+        Some(match ttl? {
+            Clock::EventTime => self.watermark,
+            Clock::ProcessingTime => self.now,
+        })
+    }
+}
 
 /// The base of one task.
 #[derive(Debug)]
 pub(super) struct Base {
     groups: Range<u16>,
     states: RwLock<BTreeMap<StateNumber, Arc<BaseState>>>,
-    watermark: AtomicI64,
-    now: AtomicI64,
+    /// As they stood when the layer applied last was frozen: what a snapshot drops has expired at its own time.
+    clocks: Mutex<Clocks>,
     rows: AtomicU64,
     bytes: AtomicU64,
     expired: AtomicU64,
@@ -55,8 +78,7 @@ impl Base {
         Self {
             groups,
             states: RwLock::default(),
-            watermark: AtomicI64::new(START),
-            now: AtomicI64::new(START),
+            clocks: Mutex::default(),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             expired: AtomicU64::new(0),
@@ -69,15 +91,7 @@ impl Base {
 
     /// Tables of a state as declared; rows that were restored before the declaration move over.
     pub(super) fn register(&self, state: StateNumber, declaration: &StateDeclaration) -> Arc<BaseState> {
-        self.declare(state, declaration.access, declaration.ttl.map(|ttl| ttl.clock))
-    }
-
-    /// As `register`, with the declaration that another base knew.
-    pub(super) fn adopt(&self, state: StateNumber, declared: &BaseState) -> Arc<BaseState> {
-        self.declare(state, declared.access, declared.ttl)
-    }
-
-    fn declare(&self, state: StateNumber, access: Access, ttl: Option<Clock>) -> Arc<BaseState> {
+        let (access, ttl) = (declaration.access, declaration.ttl.map(|ttl| ttl.clock));
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = states.get(&state).filter(|known| known.access == access && known.ttl == ttl) {
             return known.clone();
@@ -107,24 +121,10 @@ impl Base {
         states.entry(number).or_insert_with(undeclared).clone()
     }
 
-    /// Time has come so far. The end of event time expires nothing: timers that fire then see what was valid at their time.
-    pub(super) fn advance(&self, watermark: Timestamp, now: Timestamp) {
-        if watermark != END {
-            self.watermark.store(watermark, Ordering::Relaxed);
-        }
-        self.now.store(now, Ordering::Relaxed);
-    }
-
-    /// What rows of a state are compared with to tell whether they have expired; none without a time to live.
-    pub(super) fn clock(&self, ttl: Option<Clock>) -> Option<Timestamp> {
-        Some(match ttl? {
-            Clock::EventTime => self.watermark.load(Ordering::Relaxed),
-            Clock::ProcessingTime => self.now.load(Ordering::Relaxed),
-        })
-    }
-
-    /// Makes a frozen layer part of the base, and drops expired rows where the writes have outgrown the rows.
-    pub(super) fn apply(&self, layer: &Layer) {
+    /// Makes a layer, frozen when the clocks stood so, part of the base; drops expired rows where the writes have outgrown
+    /// the rows.
+    pub(super) fn apply(&self, layer: &Layer, clocks: Clocks) {
+        *self.clocks.lock().unwrap_or_else(PoisonError::into_inner) = clocks;
         for (number, group, written) in layer.tables().filter(|(_, _, written)| written.entries > 0) {
             let state = self.state(number);
             let mut rows = written.iter().peekable();
@@ -151,7 +151,8 @@ impl Base {
 
     /// Drops the expired rows of one table.
     pub(super) fn sweep(&self, state: &BaseState, group: usize) {
-        let Some(clock) = self.clock(state.ttl) else { return };
+        let clocks = *self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(clock) = clocks.of(state.ttl) else { return };
         let freed = self.change(state, group, |table| table.sweep(clock));
         self.count_expired(freed);
     }
@@ -169,11 +170,8 @@ impl Base {
         done
     }
 
-    /// A row of a snapshot's file. Rows of other tasks' key groups are passed over.
+    /// A row of a snapshot's file, of a key group of the task's.
     pub(super) fn load(&self, state: StateNumber, group: KeyGroup, row: &[u8], value: Option<(RowMeta, &[u8])>) {
-        if !self.groups.contains(&group.0) {
-            return;
-        }
         let state = self.state(state);
         let probe = Probe::new(state.access, row);
         self.change(&state, usize::from(group.0 - self.groups.start), |table| match value {

@@ -6,7 +6,7 @@ use super::table::{Probe, Rows, Slice, Table, find, slice_of};
 use crate::state::Visitor;
 use crate::state::row::Row;
 use hashbrown::HashTable;
-use std::collections::btree_set;
+use std::collections::{BTreeSet, btree_set};
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
 
@@ -28,14 +28,11 @@ fn within(row: &[u8], (from, to): (&[u8], &[u8])) -> bool {
     row >= from && (to.is_empty() || row < to)
 }
 
-fn bounds<'a>(from: Bound<&'a [u8]>, to: &'a [u8]) -> Option<(Bound<&'a [u8]>, Bound<&'a [u8]>)> {
+/// The rows of a sorted table from `from` up to `to`. A range that ends before it begins holds nothing.
+fn range<'a>(rows: &'a BTreeSet<Row>, from: Bound<&[u8]>, to: &[u8]) -> Option<btree_set::Range<'a, Row>> {
     let (Bound::Included(first) | Bound::Excluded(first)) = from else { return None };
-    let to = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to) };
-    // A sorted table panics at a range whose end lies before its start: such a range holds nothing.
-    matches!(to, Bound::Unbounded).then_some((from, to)).or_else(|| match to {
-        Bound::Excluded(end) if first < end => Some((from, to)),
-        _ => None,
-    })
+    let end = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to) };
+    (to.is_empty() || first < to).then(|| rows.range::<[u8], _>((from, end)))
 }
 
 /// A sorted table's part of a merge.
@@ -66,8 +63,7 @@ impl BaseCursor<'_> {
         let start = if self.chunk == CHUNK_FIRST { Bound::Included(from) } else { Bound::Excluded(&*self.last) };
         let table = self.sources.base.read(self.sources.group);
         let Rows::Ordered(rows) = &table.rows else { return };
-        let range = bounds(start, to).map(|range| rows.range::<[u8], _>(range));
-        let rows: Vec<Row> = range.into_iter().flatten().take(self.chunk).cloned().collect();
+        let rows: Vec<Row> = range(rows, start, to).into_iter().flatten().take(self.chunk).cloned().collect();
         self.ended = rows.len() < self.chunk;
         self.chunk = (self.chunk * 2).min(CHUNK_MAX);
         if let Some(row) = rows.last() {
@@ -96,13 +92,11 @@ impl Sorted<'_> {
 
 /// In byte order.
 pub(super) fn ordered(sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlFlow<()> {
-    let Some(range) = bounds(Bound::Included(sources.range.0), sources.range.1) else {
-        return ControlFlow::Continue(());
-    };
     let mut merged: Vec<Sorted<'_>> = Vec::with_capacity(sources.newer.len() + 1);
     for table in sources.newer.iter().filter(|table| table.entries > 0) {
         if let Rows::Ordered(rows) = &table.rows {
-            merged.push(Sorted::Newer(rows.range::<[u8], _>(range).peekable()));
+            let (from, to) = sources.range;
+            merged.extend(range(rows, Bound::Included(from), to).map(|rows| Sorted::Newer(rows.peekable())));
         }
     }
     let rows = vec![].into_iter();
