@@ -28,6 +28,9 @@ fn build() -> PathBuf {
         .arg(target)
         .current_dir(root())
         .status();
-    assert!(built.is_ok_and(|status| status.success()), "`cargo build --release --workspace --bin millstream` succeeds");
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "`cargo build --release --workspace --bin millstream` succeeds"
+    );
     target.join("release/millstream")
 }
