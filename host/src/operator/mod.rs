@@ -1,6 +1,7 @@
 //! What a task calls with each batch: built-in operators and guests behind one trait. `mod.rs` is the contract, its
 //! siblings fulfil it.
 
+pub mod native;
 pub mod window;
 
 use crate::dead_letter::DeadLetter;
