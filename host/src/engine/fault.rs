@@ -57,7 +57,7 @@ impl Fault {
             (FaultKind::Time, "ran longer than one call may".to_string())
         } else if let Some(refused) = refused {
             (FaultKind::Memory, refused)
-        } else if cause.contains("hostcall fuel") {
+        } else if cause.contains("fuel allocated for hostcalls") {
             (FaultKind::Memory, format!("handed over more bytes than one call may: {cause}"))
         } else if let Some(trap) = trap {
             (FaultKind::Trap, trap.to_string())

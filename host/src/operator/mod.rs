@@ -1,8 +1,9 @@
 //! What a task calls with each batch: built-in operators and guests behind one trait. `mod.rs` is the contract, its
 //! siblings fulfil it.
 
-pub mod native;
-pub mod window;
+pub mod guest; // a component behind the seam
+pub mod native; // rust code behind the seam
+pub mod window; // panes over time
 
 use crate::dead_letter::DeadLetter;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};

@@ -43,6 +43,12 @@ impl Site {
         }
     }
 
+    /// The same, reporting to `metrics`.
+    #[must_use]
+    pub fn reporting_to(self, metrics: Arc<GuestMetrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// Where components are described.
     pub(super) fn nowhere() -> Arc<Self> {
         Arc::new(Self::new("describe", 0, 1, Limits::default()))
