@@ -2,4 +2,5 @@
 //! own; README.md says which promise is tested where.
 
 pub mod chance; // seeded, printed, repeatable
+pub mod guests; // components that misbehave
 pub mod program; // the `millstream` binary, built from this tree

@@ -17,7 +17,6 @@ mod map;
 mod migrate;
 mod prefetched;
 mod stored;
-mod timer;
 mod value;
 
 pub use broadcast::Broadcast;
@@ -30,8 +29,6 @@ pub use stored::Stored;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use stored::column_of;
 pub(crate) use stored::{from_bytes as decode_bytes, to_bytes as encode_bytes};
-pub(crate) use timer::Timers;
-pub use timer::{Fired, Timer};
 pub use value::Value;
 
 use crate::Scope;
