@@ -1,7 +1,7 @@
 //! One file: opened when its turn comes, decompressed, read from its position on, and looked after while it is followed.
 
 use super::compression::Compression;
-use super::reader::{Filled, Place, Reader};
+use super::reader::{Blocks, Filled, Place, Reader};
 use super::{OnBadRecord, Settings};
 use crate::dead_letter::DeadLetter;
 use crate::source::format::{Decoded, Decoder};
@@ -90,7 +90,7 @@ impl Partition {
     ///
     /// # Errors
     /// The file cannot be opened, its position is gone, or something cannot be read and that is to fail the job.
-    pub(super) fn turn(&mut self, shared: &Shared, limit: Limit) -> anyhow::Result<Turn> {
+    pub(super) fn turn(&mut self, shared: &Shared, limit: Limit, blocks: &mut Blocks) -> anyhow::Result<Turn> {
         if self.finished {
             return Ok(Turn::Finished);
         }
@@ -101,7 +101,7 @@ impl Partition {
             if let Some(turn) = self.decode_next(shared, limit)? {
                 return Ok(turn);
             }
-            if let Some(turn) = self.read_on(shared)? {
+            if let Some(turn) = self.read_on(shared, blocks)? {
                 return Ok(turn);
             }
         }
@@ -136,12 +136,12 @@ impl Partition {
     }
 
     /// Reads another block; none if there is something to decode then.
-    fn read_on(&mut self, shared: &Shared) -> anyhow::Result<Option<Turn>> {
+    fn read_on(&mut self, shared: &Shared, blocks: &mut Blocks) -> anyhow::Result<Option<Turn>> {
         let reader = &mut self.open.as_mut().expect(IS_OPEN).reader;
         if reader.is_at_end() {
             return Ok(Some(self.finish()));
         }
-        match reader.fill() {
+        match reader.fill(blocks) {
             Ok(Filled::More) => Ok(None),
             Ok(Filled::End) if !shared.settings.follow => {
                 reader.end();
@@ -151,7 +151,7 @@ impl Partition {
             Ok(Filled::End) => {
                 // Something may have been written between the look at its end and its being renamed.
                 let reader = &mut self.open.as_mut().expect(IS_OPEN).reader;
-                if reader.fill().is_ok_and(|filled| filled == Filled::End) {
+                if reader.fill(blocks).is_ok_and(|filled| filled == Filled::End) {
                     reader.end();
                 }
                 Ok(None)
@@ -262,7 +262,7 @@ impl Partition {
                 return Err(format!("its header cannot be read: {}", letter.reason));
             }
             decoder.decode(reader.slab(), &framed.spans).map_err(|error| format!("{error:#}"))?;
-            if framed.spans.is_empty() && reader.fill().map_err(failed)? == Filled::End {
+            if framed.spans.is_empty() && reader.fill(&mut Blocks::default()).map_err(failed)? == Filled::End {
                 return Err("its header is gone".into());
             }
         }

@@ -7,6 +7,7 @@ use crate::source::Limit;
 use crate::source::format::{Format, Span};
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter};
+use std::collections::VecDeque;
 use std::io::Read;
 
 /// Bytes read at once: a few thousand records, and small enough to stay in the processor's cache.
@@ -39,6 +40,33 @@ pub(super) struct Framed {
 pub(super) enum Filled {
     More,
     End,
+}
+
+/// Buffers to read into again once no batch refers to them: fresh memory costs as much as reading the file.
+#[derive(Default)]
+pub(super) struct Blocks {
+    used: VecDeque<Bytes>,
+}
+
+impl Blocks {
+    /// Most buffers kept; those in use beyond are freed by their last user.
+    const KEPT_MAX: usize = 8;
+
+    /// An empty buffer with room for `bytes`.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let free = self.used.iter().position(Bytes::is_unique).and_then(|at| self.used.remove(at));
+        let mut block = free.and_then(|free| free.try_into_mut().ok()).map(Vec::from).unwrap_or_default();
+        block.clear();
+        block.reserve(bytes);
+        block
+    }
+
+    fn keep(&mut self, block: Bytes) {
+        if self.used.len() == Self::KEPT_MAX {
+            self.used.pop_front();
+        }
+        self.used.push_back(block);
+    }
 }
 
 /// Reads one file from some place on.
@@ -87,15 +115,16 @@ impl Reader {
     ///
     /// # Errors
     /// As the file's.
-    pub(super) fn fill(&mut self) -> std::io::Result<Filled> {
+    pub(super) fn fill(&mut self, blocks: &mut Blocks) -> std::io::Result<Filled> {
         let rest = &self.slab[self.at..];
-        let mut block = Vec::with_capacity(rest.len() + BLOCK_BYTES);
+        let mut block = blocks.take(rest.len() + BLOCK_BYTES);
         block.extend_from_slice(rest);
         let read = (&mut self.input).take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
         if read == 0 {
+            blocks.keep(block.into());
             return Ok(Filled::End);
         }
-        self.slab = block.into();
+        blocks.keep(std::mem::replace(&mut self.slab, block.into()));
         self.at = 0;
         if self.place.byte == 0 && self.passing.is_none() && self.slab.starts_with(BYTE_ORDER_MARK) {
             self.at = BYTE_ORDER_MARK.len();

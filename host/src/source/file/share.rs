@@ -2,6 +2,7 @@
 
 use super::listing;
 use super::partition::{Partition, Shared, Turn};
+use super::reader::Blocks;
 use crate::source::{self, Limit, Polled, Share, Source};
 use anyhow::ensure;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +31,7 @@ pub(super) struct FileShare {
     /// Their turn comes when others are finished.
     waiting: VecDeque<Partition>,
     finished: Vec<Partition>,
+    blocks: Blocks,
     /// `partitions` gives another answer than before, and the task was not told.
     changed: bool,
     /// Turns in a row that gave nothing.
@@ -54,6 +56,7 @@ impl FileShare {
             reading: VecDeque::new(),
             waiting: VecDeque::new(),
             finished: vec![],
+            blocks: Blocks::default(),
             changed: false,
             idle_turns: 0,
             polls_since_listing: 0,
@@ -142,7 +145,7 @@ impl Source for FileShare {
                 }
             }
             let Some(mut partition) = self.reading.pop_front() else { return Ok(Polled::Finished) };
-            let turn = partition.turn(&self.shared, limit)?;
+            let turn = partition.turn(&self.shared, limit, &mut self.blocks)?;
             if partition.finished {
                 self.finished.push(partition);
                 self.changed = true;

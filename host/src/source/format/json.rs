@@ -1,6 +1,6 @@
 //! JSON lines. The wanted pointers are a tree; one pass over a line validates it and notes what stands at them.
 
-use super::json_scan::{Node, Scanner};
+use super::json_scan::{Child, Node, Scanner};
 use super::rows::{Cell, Plan};
 use super::{Decoded, Decoder, Span, segments};
 use bytes::Bytes;
@@ -45,11 +45,11 @@ fn tree(pointers: &[String]) -> Vec<Node> {
     for (cell, pointer) in pointers.iter().enumerate() {
         let mut node = 0;
         for segment in segments(pointer) {
-            let known = tree[node].children.iter().find(|(name, _)| **name == *segment).map(|&(_, child)| child);
+            let known = tree[node].children.iter().find(|child| *child.name == *segment).map(|child| child.node);
             node = known.unwrap_or_else(|| {
                 tree.push(Node::default());
                 let child = tree.len() - 1;
-                tree[node].children.push((segment.into(), child));
+                tree[node].children.push(Child::new(segment, child));
                 child
             });
         }

@@ -1,12 +1,12 @@
 //! From the cells of a record to a row of typed columns: what all formats share. A row is judged before any column
 //! grows, so a record that is put aside leaves no trace in the batch.
 
+use super::time::int;
 use super::{Decoded, DecoderSettings, Span, TimeField};
 use crate::dead_letter::{DeadLetter, VALUE_BYTES_MAX};
 use crate::source::Projection;
 use bytes::Bytes;
 use dataflow::record::{Column, Fault, Raw, Value, ValueType};
-use dataflow::time::Timestamp;
 
 /// What stands at one pointer of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,10 +89,23 @@ impl Plan {
     /// `raw` has the row's value.
     #[inline]
     pub(super) fn push(&self, decoded: &mut Decoded, cells: &[Cell<'_>], whole: &str, raw: (u32, u32), line: u64) {
-        let (event_time, arrival) = match self.times(cells) {
-            Ok(times) => times,
-            Err(reason) => return decoded.put_aside(line, reason, whole.as_bytes()),
-        };
+        let (mut event_time, mut has_arrival) = (0, false);
+        // The arrival first: it is the event time too, unless that has a field of its own.
+        for (is_arrival, time) in [(true, &self.arrival), (false, &self.event_time)] {
+            let Some((pointer, TimeField { field, format })) = time else { continue };
+            let cell = cells[*pointer];
+            let Some(read) = format.read(cell) else {
+                if has_arrival {
+                    decoded.arrivals.pop();
+                }
+                return decoded.put_aside(line, format.why_not(field, cell), whole.as_bytes());
+            };
+            event_time = read;
+            if is_arrival {
+                decoded.arrivals.push(read);
+                has_arrival = true;
+            }
+        }
         let batch = &mut decoded.batch;
         let row = batch.timestamps.len();
         for (at, (wanted, column)) in self.columns.iter().zip(&mut batch.columns).enumerate() {
@@ -103,22 +116,10 @@ impl Plan {
             }
         }
         batch.timestamps.push(event_time);
-        if let Some(arrival) = arrival {
-            decoded.arrivals.push(arrival);
-        }
         if let Some(spans) = &mut batch.raw {
             spans.spans.push(raw);
         }
         decoded.places.push(line);
-    }
-
-    #[inline]
-    fn times(&self, cells: &[Cell<'_>]) -> Result<(Timestamp, Option<Timestamp>), String> {
-        let read = |(pointer, time): &(usize, TimeField)| time.format.read(&time.field, cells[*pointer]);
-        let arrival = self.arrival.as_ref().map(read).transpose()?;
-        let event_time = self.event_time.as_ref().map(read).transpose()?;
-        let event_time = event_time.or(arrival).expect("the settings were checked: one of the two times is given");
-        Ok((event_time, arrival))
     }
 }
 
@@ -207,7 +208,7 @@ fn fit_text<'a>(column: &Column, text: &'a str) -> Result<Value<'a>, &'static st
 #[inline]
 fn fit_number(column: &Column, number: &str) -> Result<Value<'static>, &'static str> {
     const OUT_OF_RANGE: &str = "a number out of range";
-    if let Ok(int) = number.parse() {
+    if let Some(int) = int(number) {
         return Ok(Value::Int(int));
     }
     let float: f64 = number.parse().map_err(|_| "a number")?;

@@ -130,6 +130,18 @@ fn arrival_stands_in_for_a_missing_event_time_setting() {
 }
 
 #[test]
+fn record_without_event_time_leaves_no_arrival_behind() {
+    let time = |field: &str| Some(TimeField { field: field.into(), format: TimeFormat::UnixMs });
+    let settings = DecoderSettings { format: Format::Json, event_time: time("/t"), arrival: time("/at") };
+    let text = b"{\"at\":1}{\"at\":2,\"t\":1}{\"t\":3}";
+    let spans = [(0, 8), (8, 22), (22, 29)].map(|(from, to)| Span { from, to, line: 1 });
+    let decoded = settings.decoder(&Projection::default()).decode(&Bytes::from_static(text), &spans).unwrap();
+    assert_eq!((decoded.batch.timestamps, decoded.arrivals), (vec![1], vec![2]));
+    let reasons: Vec<_> = decoded.dead.iter().map(|letter| letter.reason.as_str()).collect();
+    assert_eq!(reasons, ["`/t` is missing: the record has no time", "`/at` is missing: the record has no time"]);
+}
+
+#[test]
 fn csv_fields_are_typed_by_their_columns() {
     let text = b"t,city,fare,seats,paid,note,pane_index\n1,Pune,12.5,2,true,,7\n2,\"a \"\"b\"\", c\",x,2.5,maybe,\"\",inf\n3,Pune,1\n";
     let fields = [

@@ -43,13 +43,15 @@ impl TimeFormat {
         }
     }
 
-    /// The time a cell holds.
-    ///
-    /// # Errors
-    /// What is wrong with `field`, for a dead letter.
+    /// The time a cell holds, if it holds one that can be meant; else `why_not` tells.
     #[inline]
-    pub(super) fn read(self, field: &str, cell: Cell<'_>) -> Result<Timestamp, String> {
-        let time = match (self, cell) {
+    pub(super) fn read(self, cell: Cell<'_>) -> Option<Timestamp> {
+        self.parse(cell).filter(|&time| time > EARLIEST && time <= LATEST)
+    }
+
+    #[inline]
+    fn parse(self, cell: Cell<'_>) -> Option<Timestamp> {
+        match (self, cell) {
             (Self::Rfc3339, Cell::Text(text) | Cell::Plain(text)) => rfc3339(text),
             (Self::Rfc3339, Cell::Escaped(quoted)) => {
                 serde_json::from_str::<String>(quoted).ok().and_then(|text| rfc3339(&text))
@@ -58,19 +60,16 @@ impl TimeFormat {
             (_, Cell::Number(number)) => self.epoch(number),
             (_, Cell::Text(digits) | Cell::Plain(digits)) if is_number(digits) => self.epoch(digits),
             _ => None,
-        };
-        match time {
-            Some(time) if time > EARLIEST && time <= LATEST => Ok(time),
-            wrong => Err(self.why_not(field, cell, wrong.is_some())),
         }
     }
 
+    /// What is wrong with the cell of `field`, for a dead letter.
     #[cold]
-    fn why_not(self, field: &str, cell: Cell<'_>, out_of_range: bool) -> String {
+    pub(super) fn why_not(self, field: &str, cell: Cell<'_>) -> String {
         let (name, format) = (if field.is_empty() { "the record".into() } else { format!("`{field}`") }, self.name());
         match cell {
             Cell::Absent => format!("{name} is missing: the record has no time"),
-            _ if out_of_range => format!(
+            _ if self.parse(cell).is_some() => format!(
                 "{name} is {}, which as {format} lies outside the years 1 to 9998: a default value, or another unit?",
                 shown(cell)
             ),
@@ -80,7 +79,7 @@ impl TimeFormat {
 
     #[inline]
     fn epoch(self, number: &str) -> Option<Timestamp> {
-        if let Ok(int) = number.parse::<i64>() {
+        if let Some(int) = int(number) {
             return Some(match self {
                 Self::UnixS => int.saturating_mul(1000),
                 Self::UnixUs => int.div_euclid(1000),
@@ -98,6 +97,22 @@ impl TimeFormat {
         // Far outside, `as` gives the largest or smallest int, which is refused as out of range.
         ms.is_finite().then(|| ms.floor() as i64)
     }
+}
+
+/// A whole number. Most have some 13 digits, too few to overflow, so that no digit needs a check.
+#[inline]
+pub(super) fn int(number: &str) -> Option<i64> {
+    let digits = number.as_bytes();
+    if digits.len() > 18 || !digits.first()?.is_ascii_digit() {
+        return number.parse().ok();
+    }
+    let (mut int, mut all_digits) = (0, true);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        all_digits &= digit < 10;
+        int = int * 10 + i64::from(digit);
+    }
+    all_digits.then_some(int)
 }
 
 /// `parse::<f64>` takes `inf` and `nan` too; a time is digits.
@@ -224,13 +239,13 @@ mod tests {
 
     #[test]
     fn every_unit_gives_milliseconds() {
-        let read = |format: TimeFormat, number| format.read("/t", Cell::Number(number));
-        assert_eq!(read(TimeFormat::UnixS, "1754038805"), Ok(1_754_038_805_000));
-        assert_eq!(read(TimeFormat::UnixS, "1754038805.25"), Ok(1_754_038_805_250));
-        assert_eq!(read(TimeFormat::UnixMs, "1754038805000"), Ok(1_754_038_805_000));
-        assert_eq!(read(TimeFormat::UnixUs, "-1"), Ok(-1));
-        assert_eq!(read(TimeFormat::UnixNs, "1754038805000999999"), Ok(1_754_038_805_000));
-        assert_eq!(TimeFormat::UnixMs.read("/t", Cell::Text("-5")), Ok(-5));
+        let read = |format: TimeFormat, number| format.read(Cell::Number(number));
+        assert_eq!(read(TimeFormat::UnixS, "1754038805"), Some(1_754_038_805_000));
+        assert_eq!(read(TimeFormat::UnixS, "1754038805.25"), Some(1_754_038_805_250));
+        assert_eq!(read(TimeFormat::UnixMs, "1754038805000"), Some(1_754_038_805_000));
+        assert_eq!(read(TimeFormat::UnixUs, "-1"), Some(-1));
+        assert_eq!(read(TimeFormat::UnixNs, "1754038805000999999"), Some(1_754_038_805_000));
+        assert_eq!(TimeFormat::UnixMs.read(Cell::Text("-5")), Some(-5));
     }
 
     #[test]
@@ -243,12 +258,14 @@ mod tests {
             (TimeFormat::UnixS, Cell::Number("9223372036854775807")),
             (TimeFormat::UnixMs, Cell::Number("1e300")),
         ] {
-            let reason = format.read("/at", cell).unwrap_err();
+            assert_eq!(format.read(cell), None);
+            let reason = format.why_not("/at", cell);
             assert!(reason.contains("`/at`") && reason.contains(&*shown(cell)), "{reason}");
             assert!(reason.contains("outside"), "{reason}");
         }
         for cell in [Cell::Absent, Cell::Boolean(true), Cell::Object, Cell::Text("inf"), Cell::Text("")] {
-            assert!(!TimeFormat::UnixMs.read("/at", cell).unwrap_err().contains("outside"));
+            assert_eq!(TimeFormat::UnixMs.read(cell), None);
+            assert!(!TimeFormat::UnixMs.why_not("/at", cell).contains("outside"));
         }
     }
 
