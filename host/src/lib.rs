@@ -8,6 +8,7 @@ pub mod engine; // 5 wasmtime, and nothing else of the stream
 pub mod exchange; // 2 they are carried to a task
 pub mod job;
 pub mod operator; // 4 what a task calls
+pub mod operator_project; // an operator's project becomes a component
 pub mod sink; // 7 records go out
 pub mod source; // 1 records come in
 pub mod state; // 6 what it remembers

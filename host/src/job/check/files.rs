@@ -70,3 +70,33 @@ fn component(guest: &Guest) -> Option<Problem> {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::job::definition::load;
+
+    #[test]
+    fn files_and_components_that_are_not_there_are_told_with_their_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("job.yaml");
+        let text = "\
+name: gone
+sources:
+  one: { connector: file, path: one.jsonl }
+  many: { connector: file, path: 'many/*.jsonl' }
+  later: { connector: file, path: later, follow: true }
+operators:
+  file: { inputs: [one, many, later], component: gone.wasm }
+  folder: { input: file, component: gone }
+  empty: { input: folder, component: . }
+sinks:
+  out: { input: empty, connector: stdout }
+";
+        std::fs::write(&job, text).unwrap();
+        let problems = super::files(&load(&job).unwrap().definition.unwrap());
+        let told: Vec<(u32, bool)> =
+            problems.iter().map(|it| (it.place.unwrap().line, it.message.contains("has no Cargo.toml"))).collect();
+        assert_eq!(told, [(3, false), (4, false), (7, false), (8, false), (9, true)]);
+        assert!(problems[1].message.contains("nothing fits"), "{problems:?}");
+    }
+}

@@ -2,15 +2,20 @@
 //! the disk; `columns` also needs to know what the components say of themselves. Nothing here starts a task.
 
 mod columns;
+mod explain;
 mod files;
 mod graph;
 mod known;
+mod measure;
 mod promises;
 mod structure;
 mod time;
 
+pub use explain::explain;
 pub use files::files;
+pub(in crate::job) use files::guests;
 pub use known::{Columns, Components, Described, Outputs, TakenField, outputs};
+pub use measure::Disorder;
 
 use super::definition::Definition;
 use super::definition::problem::Problem;
@@ -30,6 +35,11 @@ pub fn columns(definition: &Definition, components: &Components) -> Vec<Problem>
     let mut problems = vec![];
     columns::check(definition, components, &mut problems);
     problems
+}
+
+/// Whether the job calls any component.
+pub fn has_guests(definition: &Definition) -> bool {
+    !guests(definition).is_empty()
 }
 
 #[cfg(test)]

@@ -325,8 +325,8 @@ pub const LIMITS: Group = Group {
     keys: &[
         key("memory", "size", Is("64MiB"), "Memory of one instance."),
         key("time", "duration", Is("1s"), "Time of one call."),
-        key("output_records", "number", Is("100000"), "Rows that one call may send."),
-        key("output_bytes", "size", Is("16MiB"), "Bytes that one call may send."),
+        key("output_records", "number", Is("1000000"), "Rows that one call may send."),
+        key("output_bytes", "size", Is("32MiB"), "Bytes that one call may send."),
     ],
 };
 
