@@ -118,8 +118,9 @@ impl ListState {
             None => span.next.saturating_sub(keep_last).max(span.first),
             Some(_) => {
                 let numbers = self.visible(call, cell, span);
-                let dropped = numbers.len().saturating_sub(usize::try_from(keep_last).unwrap_or(usize::MAX));
-                numbers.get(dropped).copied().unwrap_or(span.next)
+                let dropped = usize::try_from(keep_last).ok().and_then(|kept| numbers.len().checked_sub(kept));
+                // Of too few nothing is dropped, nor what only rows of other times can see.
+                dropped.map_or(span.first, |dropped| numbers.get(dropped).copied().unwrap_or(span.next))
             }
         };
         if first > span.first {

@@ -22,6 +22,8 @@ mod overlay;
 mod prefetch;
 mod row;
 mod snapshot_file;
+#[cfg(test)]
+mod tests;
 pub mod timers;
 mod values;
 

@@ -299,3 +299,134 @@ impl Cursor {
         self.rows.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Overlay;
+    use crate::state::memory::MemoryBackend;
+    use crate::state::tests::restored;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const STATES: [StateNumber; 2] = [StateNumber(3), StateNumber(4)];
+
+    fn declared() -> Vec<(StateNumber, StateDeclaration)> {
+        STATES.into_iter().zip(declarations(Clock::EventTime)).collect()
+    }
+
+    struct Subject {
+        backend: MemoryBackend,
+        timers: Timers,
+    }
+
+    impl Subject {
+        fn new() -> Self {
+            let mut backend = MemoryBackend::for_tests(0..4);
+            declared().iter().for_each(|(number, declaration)| backend.register(*number, declaration));
+            let mut timers = Timers::new(Clock::EventTime, STATES, 0..4);
+            timers.open(&backend);
+            Self { backend, timers }
+        }
+
+        fn restore(self) -> Self {
+            let backend = restored(self.backend, &declared());
+            let mut timers = Timers::new(Clock::EventTime, STATES, 0..4);
+            timers.open(&backend);
+            Self { backend, timers }
+        }
+
+        fn call(&mut self, watermark: i64, act: impl FnOnce(&mut Timers, &mut Call<'_>)) {
+            let mut overlay = Overlay::default();
+            let mut call = Call { backend: &self.backend, overlay: &mut overlay, watermark, now: 0 };
+            act(&mut self.timers, &mut call);
+            overlay.commit(&mut self.backend);
+        }
+
+        /// Fires a slice; each firing is (due, key, tag).
+        fn slice(&mut self, watermark: i64, limit: usize) -> (Vec<(i64, u8, u8)>, bool) {
+            let mut firings = Firings::default();
+            let more = self.timers.due(&self.backend, watermark, limit, &mut firings);
+            self.call(watermark, |timers, call| (0..firings.len()).for_each(|at| timers.fired(call, &firings, at)));
+            let fired = (0..firings.len()).map(|at| (firings.at[at], firings.keys.get(at)[0], firings.tags.get(at)[0]));
+            (fired.collect(), more)
+        }
+    }
+
+    fn cell(key: &u8) -> Cell<'_> {
+        Cell { group: KeyGroup(u16::from(*key % 4)), key: std::slice::from_ref(key), timestamp: 0 }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn timers_fire_once_in_time_order_as_a_plain_map_says(
+            steps in prop::collection::vec((0u8..10, 0u8..6, 0u8..3, -20i64..60), 1..60), limit in 1usize..6,
+        ) {
+            let mut subject = Subject::new();
+            // (key, tag) to (fires at, due).
+            let mut model: BTreeMap<(u8, u8), (i64, i64)> = BTreeMap::new();
+            let mut watermark = START;
+            for (step, key, tag, at) in steps {
+                match step {
+                    0..=5 => {
+                        subject.call(watermark, |timers, call| timers.set(call, &cell(&key), (7, &[tag]), at, b"why"));
+                        model.insert((key, tag), (if at > watermark { at } else { watermark + 1 }, at));
+                    }
+                    6 => {
+                        subject.call(watermark, |timers, call| timers.remove(call, &cell(&key), (7, &[tag])));
+                        model.remove(&(key, tag));
+                    }
+                    7 => subject = subject.restore(),
+                    _ => {
+                        watermark = watermark.max(at);
+                        let mut due: Vec<_> = model.iter().filter(|(_, times)| times.0 <= watermark)
+                            .map(|(&(key, tag), &(fires_at, due))| (fires_at, due, key, tag)).collect();
+                        due.sort_unstable();
+                        model.retain(|_, times| times.0 > watermark);
+                        let mut fired = vec![];
+                        loop {
+                            let (slice, more) = subject.slice(watermark, limit);
+                            prop_assert!(slice.len() <= limit && (!more || !slice.is_empty()));
+                            let mut keys: Vec<_> = slice.iter().map(|firing| firing.1).collect();
+                            keys.sort_unstable();
+                            prop_assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "no key fires twice in a slice");
+                            fired.extend(slice);
+                            if !more { break }
+                        }
+                        let due: Vec<_> = due.into_iter().map(|(_, due, key, tag)| (due, key, tag)).collect();
+                        prop_assert_eq!(fired, due);
+                    }
+                }
+                let next = model.values().map(|times| times.0).min();
+                prop_assert!(subject.timers.next_due().unwrap_or(END) <= next.unwrap_or(END), "never too late");
+            }
+        }
+    }
+
+    #[test]
+    fn timer_set_while_timers_fire_waits_for_the_next_advance_even_after_a_restore() {
+        let mut subject = Subject::new();
+        subject.call(0, |timers, call| timers.set(call, &cell(&1), (7, b"a"), 10, b""));
+        let (fired, more) = subject.slice(20, 8);
+        assert_eq!((fired, more), (vec![(10, 1, b'a')], false));
+        subject.call(20, |timers, call| timers.set(call, &cell(&1), (7, b"b"), 15, b""));
+        assert_eq!(subject.slice(20, 8).0, []);
+        let mut subject = subject.restore();
+        assert_eq!(subject.slice(20, 8).0, []);
+        assert_eq!(subject.slice(21, 8).0, [(15, 1, b'b')]);
+        assert_eq!(subject.slice(END, 8), (vec![], false));
+    }
+
+    #[test]
+    fn timer_set_at_the_end_of_event_time_never_fires_and_one_set_for_it_before_does() {
+        let mut subject = Subject::new();
+        subject.call(0, |timers, call| timers.set(call, &cell(&1), (7, b"a"), END, b""));
+        assert_eq!(subject.slice(END - 1, 8).0, []);
+        assert_eq!(subject.slice(END, 8).0, [(END, 1, b'a')]);
+        subject.call(END, |timers, call| timers.set(call, &cell(&1), (7, b"a"), 5, b""));
+        assert_eq!(subject.slice(END, 8).0, []);
+        assert_eq!(subject.timers.next_due(), None);
+    }
+}

@@ -18,6 +18,7 @@ use dataflow::time::{Clock, END, Timestamp};
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Bytes at which the active layer is frozen early, unless told otherwise.
@@ -90,11 +91,17 @@ impl MemoryBackend {
 
     /// One for tests of what stands above it: owns `groups`, and its snapshots vanish with it.
     pub fn for_tests(groups: Range<u16>) -> Self {
+        Self::for_tests_on(Arc::new(MemoryStorage::default()), groups)
+    }
+
+    /// The same on a storage that may hold the snapshots of another.
+    pub fn for_tests_on(storage: Arc<dyn CheckpointStorage>, groups: Range<u16>) -> Self {
+        static ATTEMPT: AtomicU64 = AtomicU64::new(0);
         Self::new(MemoryOptions {
-            storage: Arc::new(MemoryStorage::default()),
+            storage,
             chain: "test".into(),
             task: 0,
-            attempt: "1".into(),
+            attempt: ATTEMPT.fetch_add(1, Ordering::Relaxed).to_string(),
             groups,
             active_limit: ACTIVE_LIMIT_DEFAULT,
             notify: Arc::default(),
@@ -102,7 +109,7 @@ impl MemoryBackend {
     }
 
     #[cfg(test)]
-    pub(super) fn options(&self) -> &MemoryOptions {
+    pub(in crate::state) fn options(&self) -> &MemoryOptions {
         &self.options
     }
 
