@@ -69,6 +69,13 @@ fn records_depend_on_nothing_but_settings_and_position() {
     }
 }
 
+#[test]
+fn generator_keeps_the_contract_of_sources() {
+    let settings = Settings { partitions: 2, duplicates: 0.1, out_of_order_ms: 50, ..rides(60) };
+    let factory = || Factory::new(settings.clone(), Arc::new(ManualClock::at(0))).unwrap();
+    crate::source::contract::check_source(&|| Box::new(factory()));
+}
+
 /// A position in a stored checkpoint stands for these records: a change here breaks replays of old ones.
 #[test]
 fn first_rides_stay_what_they_are() {
