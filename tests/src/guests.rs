@@ -20,6 +20,12 @@ pub fn hostile_next() -> &'static [u8] {
     BUILT.get_or_init(|| built("hostile-next").expect("the test guests build"))
 }
 
+/// An aggregator that sums, with amounts it cannot take.
+pub fn summing() -> &'static [u8] {
+    static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
+    BUILT.get_or_init(|| built("summing").expect("the test guests build"))
+}
+
 /// The component of one crate of `tests/guests`.
 fn built(name: &str) -> Result<Vec<u8>> {
     let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests");

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a call's effects are real wholly or not at all, and a guest's failure costs the rows it failed on, not the job.
 
+mod aggregate; // the world `aggregator` as what a window computes
 mod call; // one call: in, checked, made real
 mod emit; // checked effects -> batches on ports
 mod factory; // what a planner makes operators with
@@ -16,6 +17,7 @@ mod session; // states on demand
 mod settings; // what a job says about a guest
 mod timers; // timers of both clocks
 
+pub use aggregate::GuestAggregator;
 pub use factory::GuestFactory;
 pub use lower::FieldSource;
 pub use settings::{GuestInput, GuestPort, GuestSettings, OnError, Reshape};
