@@ -54,6 +54,27 @@ impl NodeMetrics {
         self.watermark.load(Ordering::Relaxed)
     }
 
+    /// The counters that a checkpoint keeps, by name: after a restart they go on as if nothing had happened.
+    pub fn durable(&self) -> [(&'static str, u64); 4] {
+        [
+            ("records_in", self.records_in.get()),
+            ("records_out", self.records_out.get()),
+            ("late_records_dropped", self.late_records_dropped.get()),
+            ("dead_letters", self.dead_letters.get()),
+        ]
+    }
+
+    /// Adds a counter that a checkpoint kept; a name that is unknown is passed over.
+    pub fn restore(&self, name: &str, count: u64) {
+        match name {
+            "records_in" => self.records_in.add(count),
+            "records_out" => self.records_out.add(count),
+            "late_records_dropped" => self.late_records_dropped.add(count),
+            "dead_letters" => self.dead_letters.add(count),
+            _ => {}
+        }
+    }
+
     /// A task moved to `watermark`.
     pub fn set_watermark(&self, watermark: Timestamp) {
         self.watermark.store(watermark, Ordering::Relaxed);

@@ -1,0 +1,244 @@
+//! One output of a task: splits batches by key among the tasks that read it, and keeps what they have no room for.
+
+use super::channel::{SendError, Sender};
+use crate::dead_letter::DeadLetter;
+use dataflow::element::Element;
+use dataflow::key::{KeyGroup, Keying, Keys};
+use dataflow::record::{Batch, Column};
+use std::collections::VecDeque;
+
+/// Which of the reading tasks gets a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Partitioning {
+    /// The task that owns the row's key group; the key is made from these columns.
+    ByKey {
+        /// Positions of the key's columns.
+        columns: Vec<usize>,
+        /// Their pointers, for dead letters.
+        pointers: Vec<String>,
+        /// The node that reads, for dead letters.
+        reader: String,
+    },
+    /// Always the same one.
+    Forward(usize),
+    /// One after the other, batch by batch.
+    RoundRobin,
+}
+
+/// One output edge of one task.
+pub struct Outbox {
+    senders: Vec<Sender>,
+    partitioning: Partitioning,
+    max_parallelism: u16,
+    keying: Keying,
+    next: usize,
+    /// What was refused, in order; nothing is sent past it.
+    pending: VecDeque<(usize, Element)>,
+    closed: bool,
+}
+
+impl Outbox {
+    /// Sends to `senders`, one for each reading task.
+    pub fn new(senders: Vec<Sender>, partitioning: Partitioning, max_parallelism: u16) -> Self {
+        assert!(!senders.is_empty(), "an edge has at least one reading task");
+        Self {
+            senders,
+            partitioning,
+            max_parallelism,
+            keying: Keying::default(),
+            next: 0,
+            pending: VecDeque::new(),
+            closed: false,
+        }
+    }
+
+    /// Sends rows. Those without a key come back as dead letters.
+    pub fn send_batch(&mut self, batch: Batch, dead: &mut Vec<DeadLetter>) {
+        match &self.partitioning {
+            Partitioning::Forward(task) => self.push(*task, Element::Batch(Box::new(batch))),
+            Partitioning::RoundRobin => {
+                self.next = (self.next + 1) % self.senders.len();
+                self.push(self.next, Element::Batch(Box::new(batch)));
+            }
+            Partitioning::ByKey { columns, pointers, reader } => {
+                let keyed = key_batch(&mut self.keying, batch, columns, pointers, reader, dead);
+                self.split(keyed);
+            }
+        }
+    }
+
+    /// Sends a signal to every reading task.
+    pub fn send_signal(&mut self, signal: &Element) {
+        for task in 0..self.senders.len() {
+            self.push(task, signal.clone());
+        }
+    }
+
+    /// Tries again what was refused; true once nothing is left.
+    pub fn flush(&mut self) -> bool {
+        while let Some((task, element)) = self.pending.pop_front() {
+            match self.senders[task].send(element) {
+                Ok(()) => {}
+                Err(SendError::Full(element)) => {
+                    self.pending.push_front((task, element));
+                    return false;
+                }
+                Err(SendError::Closed) => self.closed = true,
+            }
+        }
+        true
+    }
+
+    /// Whether a reading task is gone: the job is being taken down.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn split(&mut self, batch: Batch) {
+        let tasks = self.senders.len();
+        if batch.is_empty() {
+            return;
+        }
+        if tasks == 1 {
+            return self.push(0, Element::Batch(Box::new(batch)));
+        }
+        let keys = batch.keys.as_ref().expect("a batch that is split by key has keys");
+        let owners: Vec<usize> = keys
+            .hashes
+            .iter()
+            .map(|&hash| KeyGroup::of(hash, self.max_parallelism).task(tasks, self.max_parallelism))
+            .collect();
+        let mut rows = vec![Vec::new(); tasks];
+        keys.of.iter().enumerate().for_each(|(row, &key)| rows[owners[key as usize]].push(row as u32));
+        for (task, rows) in rows.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            self.push(task, Element::Batch(Box::new(batch.select(rows))));
+        }
+    }
+
+    fn push(&mut self, task: usize, element: Element) {
+        if !self.pending.is_empty() {
+            return self.pending.push_back((task, element));
+        }
+        match self.senders[task].send(element) {
+            Ok(()) => {}
+            Err(SendError::Full(element)) => self.pending.push_back((task, element)),
+            Err(SendError::Closed) => self.closed = true,
+        }
+    }
+}
+
+/// Gives a batch its keys. Rows that lack a key field are taken out and become dead letters of `reader`.
+pub fn key_batch(
+    keying: &mut Keying,
+    mut batch: Batch,
+    columns: &[usize],
+    pointers: &[String],
+    reader: &str,
+    dead: &mut Vec<DeadLetter>,
+) -> Batch {
+    let chosen: Vec<&Column> = columns.iter().map(|&column| &batch.columns[column]).collect();
+    let (keys, without) = keying.keys(batch.len(), &chosen);
+    batch.keys = None;
+    if without.is_empty() {
+        batch.keys = Some(keys);
+        return batch;
+    }
+    for &row in &without {
+        let reason = missing_key(&batch, row, columns, pointers);
+        dead.push(DeadLetter::of_row(reader, &batch, row as usize, reason));
+    }
+    let kept: Vec<u32> = (0..batch.len() as u32).filter(|row| without.binary_search(row).is_err()).collect();
+    let keys: Keys = keys.select(&kept);
+    let mut batch = batch.select(&kept);
+    batch.keys = Some(keys);
+    batch
+}
+
+fn missing_key(batch: &Batch, row: u32, columns: &[usize], pointers: &[String]) -> String {
+    let at = columns.iter().position(|&column| !batch.columns[column].is_present(row as usize)).unwrap_or(0);
+    let fault = batch.faults.iter().find(|fault| fault.row == row && usize::from(fault.column) == columns[at]);
+    match fault {
+        Some(fault) => format!("key field `{}` is {}; a key is text, a number or a boolean", pointers[at], fault.found),
+        None => format!("key field `{}` is missing", pointers[at]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{Receiver, channel};
+    use dataflow::record::{Fault, Value, ValueType};
+    use std::sync::Arc;
+
+    fn outbox(tasks: usize, bytes_max: usize) -> (Outbox, Vec<Receiver>) {
+        let (senders, receivers) = (0..tasks).map(|_| channel(bytes_max, Arc::default(), Arc::default())).unzip();
+        let partitioning =
+            Partitioning::ByKey { columns: vec![0], pointers: vec!["/city".into()], reader: "count".into() };
+        (Outbox::new(senders, partitioning, 128), receivers)
+    }
+
+    fn cities(names: &[Option<&str>]) -> Batch {
+        let mut city = Column::new(ValueType::Scalar);
+        names.iter().for_each(|name| {
+            city.push(name.map_or(Value::Absent, Value::Text));
+        });
+        Batch { timestamps: vec![0; names.len()], columns: vec![city], ..Batch::default() }
+    }
+
+    fn received(receiver: &Receiver) -> Vec<Batch> {
+        std::iter::from_fn(|| receiver.receive())
+            .filter_map(|element| if let Element::Batch(batch) = element { Some(*batch) } else { None })
+            .collect()
+    }
+
+    #[test]
+    fn every_row_of_a_key_goes_to_the_same_task_and_none_is_lost() {
+        let (mut outbox, receivers) = outbox(3, 1 << 20);
+        let names: Vec<String> = (0..200).map(|n| format!("city-{}", n % 50)).collect();
+        let mut dead = vec![];
+        outbox.send_batch(cities(&names.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>()), &mut dead);
+        let mut owner = std::collections::BTreeMap::new();
+        let mut rows = 0;
+        for (task, receiver) in receivers.iter().enumerate() {
+            for batch in received(receiver) {
+                let keys = batch.keys.as_ref().unwrap();
+                rows += batch.len();
+                for row in 0..batch.len() {
+                    assert_eq!(*owner.entry(keys.of_row(row).to_vec()).or_insert(task), task);
+                }
+            }
+        }
+        assert_eq!((rows, owner.len(), dead.len()), (200, 50, 0));
+    }
+
+    #[test]
+    fn row_without_a_key_is_a_dead_letter_with_its_reason_and_the_others_go_on() {
+        let (mut outbox, receivers) = outbox(1, 1 << 20);
+        let mut batch = cities(&[Some("Pune"), None, None, Some("Mumbai")]);
+        batch.faults.push(Fault { row: 2, column: 0, found: "an object" });
+        let mut dead = vec![];
+        outbox.send_batch(batch, &mut dead);
+        let reasons: Vec<&str> = dead.iter().map(|letter| letter.reason.as_str()).collect();
+        assert_eq!(
+            reasons,
+            ["key field `/city` is missing", "key field `/city` is an object; a key is text, a number or a boolean"]
+        );
+        assert_eq!(received(&receivers[0])[0].len(), 2);
+    }
+
+    #[test]
+    fn what_is_refused_is_kept_in_order_and_sent_when_there_is_room() {
+        let (mut outbox, receivers) = outbox(1, 1);
+        outbox.send_signal(&Element::Watermark(1));
+        outbox.send_signal(&Element::Watermark(2));
+        outbox.send_signal(&Element::Watermark(3));
+        assert!(!outbox.flush());
+        let mut seen = vec![];
+        while let Some(Element::Watermark(watermark)) = receivers[0].receive() {
+            seen.push(watermark);
+            outbox.flush();
+        }
+        assert_eq!(seen, [1, 2, 3]);
+        assert!(outbox.flush());
+    }
+}

@@ -1,0 +1,152 @@
+//! What tasks and the coordinator say to each other: commands to a task, events from it, and the gate that counts records
+//! towards a checkpoint.
+
+use crate::env::WaitPoint;
+use dataflow::checkpoint::{CheckpointId, Payload, Report};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which task of which node: a source, a chain by its first operator, or a sink.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId {
+    /// Name of the node.
+    pub node: String,
+    /// Which of its tasks.
+    pub task: usize,
+}
+
+/// From the coordinator to a task.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// To a source: send this barrier on, and end after it if so told.
+    Barrier {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Nothing follows the barrier.
+        then_end: bool,
+    },
+    /// To a sink: the checkpoint is decided.
+    Apply {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// What the sink staged for it.
+        payload: Payload,
+    },
+    /// To a sink: nothing more will be decided.
+    Finish,
+    /// To all: the job has failed; stop at once.
+    Abort,
+}
+
+/// From a task to the coordinator.
+#[derive(Debug)]
+pub enum Event {
+    /// The task's part of a checkpoint.
+    Report(CheckpointId, Report),
+    /// A task's part of a checkpoint could not be made durable: the checkpoint is lost, the job goes on.
+    SnapshotLost(CheckpointId, TaskId, anyhow::Error),
+    /// A source task has read everything and sent the last watermark.
+    SourceFinished(TaskId),
+    /// So many records have been read that a checkpoint is due.
+    CountReached,
+    /// A sink has applied a checkpoint.
+    Applied(TaskId, CheckpointId),
+    /// A task has ended as told.
+    Ended(TaskId),
+    /// A task cannot go on.
+    Failed(TaskId, anyhow::Error),
+    /// Somebody wants the job to stop: a last checkpoint, then the end.
+    Stop,
+}
+
+/// A task's mailbox for commands.
+#[derive(Debug, Default)]
+pub struct Control {
+    commands: Mutex<VecDeque<Command>>,
+    /// The task's wait point.
+    pub wait: Arc<WaitPoint>,
+}
+
+impl Control {
+    /// A command for the task.
+    pub fn send(&self, command: Command) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push_back(command);
+        self.wait.notify();
+    }
+
+    /// The next command.
+    pub fn receive(&self) -> Option<Command> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// Lets exactly so many records through between two checkpoints, over all source tasks (`checkpoint: { every: 4 records }`).
+#[derive(Debug)]
+pub struct Gate {
+    every: u64,
+    left: AtomicU64,
+}
+
+impl Gate {
+    /// Opens for `every` records; for any number if none.
+    pub fn new(every: Option<u64>) -> Self {
+        let every = every.unwrap_or(u64::MAX);
+        Self { every, left: AtomicU64::new(every) }
+    }
+
+    /// Takes up to `wanted` records' worth of passage. A task that got some looks for commands before it reads: a barrier
+    /// sent before the gate opened again is then seen before any record behind it.
+    pub fn reserve(&self, wanted: usize) -> usize {
+        if self.every == u64::MAX {
+            return wanted;
+        }
+        let mut got = 0;
+        let _ = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            got = left.min(wanted as u64);
+            Some(left - got)
+        });
+        got as usize
+    }
+
+    /// Gives back what was reserved and not read.
+    pub fn give_back(&self, unused: usize) {
+        if self.every != u64::MAX && unused > 0 {
+            self.left.fetch_add(unused as u64, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether all passage is used up: a checkpoint is due.
+    pub fn is_closed(&self) -> bool {
+        self.every != u64::MAX && self.left.load(Ordering::SeqCst) == 0
+    }
+
+    /// Opens again, after the barriers have been sent.
+    pub fn open(&self) {
+        self.left.store(self.every, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gate_lets_exactly_so_many_through() {
+        let gate = Gate::new(Some(4));
+        assert_eq!(gate.reserve(3), 3);
+        gate.give_back(1);
+        assert_eq!(gate.reserve(10), 2);
+        assert!(gate.is_closed());
+        assert_eq!(gate.reserve(1), 0);
+        gate.open();
+        assert_eq!(gate.reserve(10), 4);
+    }
+
+    #[test]
+    fn gate_without_a_count_is_always_open() {
+        let gate = Gate::new(None);
+        assert_eq!(gate.reserve(5000), 5000);
+        assert!(!gate.is_closed());
+    }
+}
