@@ -3,12 +3,13 @@
 
 #![deny(missing_docs)]
 
-pub mod aggregate; // what windows compute
-pub mod alignment; // when a task with several inputs takes its snapshot
-pub mod checkpoint; // consistent cuts: ids, manifests, progress, recovery
-pub mod element; // what travels in a channel
-pub mod key; // which key a row belongs to, and which key group and task own that key
 pub mod record; // what flows: batches of typed columns
+pub mod key; // which key a row belongs to, and which key group and task own that key
 pub mod time; // event time, its units, its bounds
+pub mod element; // what travels in a channel
 pub mod watermark; // how far event time has come
+pub mod alignment; // when a task with several inputs takes its snapshot
 pub mod window; // which window a record belongs to, until when
+pub mod aggregate; // what windows compute
+pub mod checkpoint; // consistent cuts: ids, manifests, progress
+pub mod graph; // nodes, edges, chains, and which columns flow where

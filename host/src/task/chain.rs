@@ -148,8 +148,7 @@ impl Chain {
         let mut emitter = Emitter::default();
         let Self { nodes, state, watermark, .. } = self;
         let next = |node: &ChainNode| {
-            let context =
-                Context { state: &mut **state, out: &mut emitter, watermark: *watermark, now, metrics: &node.metrics };
+            let context = Context { state, out: &mut emitter, watermark: *watermark, now, metrics: &node.metrics };
             node.operator.next_clock_timer(&context)
         };
         nodes.iter().filter_map(next).min()
@@ -201,7 +200,7 @@ impl Chain {
         let mut emitter = Emitter::default();
         let node = &mut self.nodes[at];
         let mut context = Context {
-            state: &mut *self.state,
+            state: &mut self.state,
             out: &mut emitter,
             watermark: self.watermark,
             now,

@@ -28,8 +28,8 @@ pub struct Manifest {
     pub sources: BTreeMap<String, SourceSnapshot>,
     /// State and watermark of each operator task.
     pub tasks: Vec<TaskSnapshot>,
-    /// What each sink has staged and must apply once this checkpoint is decided, by sink.
-    pub sinks: BTreeMap<String, Payload>,
+    /// What each sink has staged and must apply, in order, once this checkpoint is decided, by sink.
+    pub sinks: BTreeMap<String, Vec<Staged>>,
 }
 
 impl Manifest {
@@ -96,6 +96,15 @@ pub struct FileEntry {
     pub length: u64,
     /// xxh3-64 of its content in hexadecimal.
     pub checksum: String,
+}
+
+/// A sink's output for one checkpoint. One that was abandoned leaves its output to the next that is decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Staged {
+    /// The checkpoint it was staged for.
+    pub checkpoint: CheckpointId,
+    /// What the sink gets back.
+    pub payload: Payload,
 }
 
 /// What a sink says it has staged: its own words, which it gets back when it must apply.

@@ -3,7 +3,7 @@
 mod manifest;
 mod progress;
 
-pub use manifest::{FileEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, StateEntry, TaskSnapshot};
+pub use manifest::{FileEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry, TaskSnapshot};
 pub use progress::{Ended, Progress, Report};
 
 use serde::{Deserialize, Serialize};

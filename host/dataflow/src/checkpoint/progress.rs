@@ -84,6 +84,11 @@ impl Progress {
         Some(std::mem::take(&mut self.ended))
     }
 
+    /// What sinks have staged for a checkpoint that is given up: their rows belong to the next.
+    pub fn take_sinks(&mut self) -> BTreeMap<String, Payload> {
+        std::mem::take(&mut self.ended.sinks)
+    }
+
     /// Who holds the checkpoint up.
     pub fn missing(&self) -> impl Iterator<Item = &(String, usize)> {
         self.missing.iter()

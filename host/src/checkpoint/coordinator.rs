@@ -1,0 +1,312 @@
+//! Takes checkpoints: tells the sources to send barriers, collects the parts, makes the manifest durable, decides, has the
+//! sinks apply. Also ends the job: after the last checkpoint when all inputs are read or somebody asks, at once when a task
+//! fails. One at a time; the only thing that may decide.
+
+use super::store::Checkpoints;
+use crate::env::Env;
+use crate::job::Status;
+use crate::task::{Command, Control, Event, Gate, TaskId};
+use anyhow::{Context, anyhow};
+use dataflow::checkpoint::{CheckpointId, Ended, Manifest, Progress, Report, Staged};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// When checkpoints are taken and how many stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointSettings {
+    /// So long after the last one began; none where records count.
+    pub every: Option<Duration>,
+    /// Decided checkpoints that are kept.
+    pub keep: usize,
+    /// One that takes longer is abandoned, and the job goes on.
+    pub timeout: Duration,
+}
+
+/// How a job came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All inputs were read to their end, and everything is visible.
+    Finished,
+    /// Somebody asked; it goes on from its last checkpoint when run again.
+    Stopped,
+}
+
+/// The tasks of a job, by what they do.
+#[derive(Default)]
+pub struct Tasks {
+    /// Source tasks.
+    pub sources: Vec<(TaskId, Arc<Control>)>,
+    /// Operator tasks.
+    pub operators: Vec<(TaskId, Arc<Control>)>,
+    /// Sink tasks.
+    pub sinks: Vec<(TaskId, Arc<Control>)>,
+}
+
+/// Makes consistent cuts of one running job.
+pub struct Coordinator {
+    settings: CheckpointSettings,
+    checkpoints: Checkpoints,
+    /// What every manifest of this run says alike.
+    manifest: Manifest,
+    tasks: Tasks,
+    gate: Arc<Gate>,
+    events: Receiver<Event>,
+    env: Env,
+    status: Arc<Status>,
+    next: CheckpointId,
+    last_begun: Duration,
+    phase: Phase,
+    /// Output of abandoned checkpoints, which the next decided one covers.
+    carried: BTreeMap<String, Vec<Staged>>,
+    reading: BTreeSet<TaskId>,
+    running: BTreeSet<TaskId>,
+    is_due: bool,
+    stop: bool,
+}
+
+enum Phase {
+    Idle,
+    UnderWay { progress: Progress, last: bool },
+    Applying { checkpoint: CheckpointId, missing: BTreeSet<(TaskId, CheckpointId)>, last: bool },
+    Ending(Outcome),
+}
+
+impl Coordinator {
+    /// For a job whose tasks are about to start. `manifest` has the job's facts; `next` is free.
+    pub fn new(
+        settings: CheckpointSettings,
+        checkpoints: Checkpoints,
+        (manifest, next): (Manifest, CheckpointId),
+        (tasks, gate): (Tasks, Arc<Gate>),
+        (events, status): (Receiver<Event>, Arc<Status>),
+        env: Env,
+    ) -> Self {
+        let ids = |tasks: &[(TaskId, Arc<Control>)]| tasks.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
+        let reading: BTreeSet<TaskId> = ids(&tasks.sources).into_iter().collect();
+        let mut running = reading.clone();
+        running.extend(ids(&tasks.operators));
+        running.extend(ids(&tasks.sinks));
+        let last_begun = env.clock.monotonic();
+        let (phase, carried) = (Phase::Idle, BTreeMap::new());
+        let (is_due, stop) = (false, false);
+        Self {
+            settings, checkpoints, manifest, tasks, gate, events, env, status, next, last_begun, phase, carried, reading,
+            running, is_due, stop,
+        }
+    }
+
+    /// Runs until the job has ended.
+    ///
+    /// # Errors
+    /// A task failed, or a checkpoint could not be decided: the job's tasks have been told to stop.
+    pub fn run(mut self) -> anyhow::Result<Outcome> {
+        let ended = self.drive();
+        if ended.is_err() {
+            self.tell_all(&Command::Abort);
+        }
+        ended
+    }
+
+    fn drive(&mut self) -> anyhow::Result<Outcome> {
+        loop {
+            if let Phase::Ending(outcome) = self.phase
+                && self.running.is_empty()
+            {
+                return Ok(outcome);
+            }
+            self.begin_if_due();
+            let event = match self.until_next() {
+                Some(limit) => self.events.recv_timeout(limit),
+                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(event) => self.take(event)?,
+                Err(RecvTimeoutError::Timeout) => self.time_passed()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("all tasks of the job are gone")),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> anyhow::Result<()> {
+        match event {
+            Event::Report(checkpoint, report) => self.report(checkpoint, report)?,
+            Event::SnapshotLost(checkpoint, task, error) => {
+                let reason = error.context(format!("task {} of `{}` cannot store its state", task.task, task.node));
+                self.abandon(checkpoint, reason)?;
+            }
+            Event::SourceFinished(task) => {
+                self.reading.remove(&task);
+            }
+            Event::CountReached => self.is_due = true,
+            Event::Applied(task, checkpoint) => self.applied(&task, checkpoint)?,
+            Event::Ended(task) => {
+                self.running.remove(&task);
+                if !matches!(self.phase, Phase::Ending(_) | Phase::UnderWay { last: true, .. } | Phase::Applying { last: true, .. }) {
+                    return Err(anyhow!("task {} of `{}` ended before its job", task.task, task.node));
+                }
+            }
+            Event::Failed(_, error) => return Err(error),
+            Event::Stop => self.stop = true,
+        }
+        Ok(())
+    }
+
+    fn begin_if_due(&mut self) {
+        if !matches!(self.phase, Phase::Idle) {
+            return;
+        }
+        let last = self.stop || self.reading.is_empty();
+        let late = self.settings.every.is_some_and(|every| self.env.clock.monotonic() >= self.last_begun + every);
+        if last || self.is_due || late {
+            self.begin(last);
+        }
+    }
+
+    fn begin(&mut self, last: bool) {
+        let checkpoint = self.next;
+        self.next = CheckpointId(checkpoint.0 + 1);
+        self.last_begun = self.env.clock.monotonic();
+        self.is_due = false;
+        let tasks = [&self.tasks.sources, &self.tasks.operators, &self.tasks.sinks];
+        let expected = tasks.into_iter().flatten().map(|(id, _)| (id.node.clone(), id.task));
+        self.phase = Phase::UnderWay { progress: Progress::new(checkpoint, expected), last };
+        for (_, control) in &self.tasks.sources {
+            control.send(Command::Barrier { checkpoint, then_end: last });
+        }
+        self.gate.open();
+    }
+
+    fn report(&mut self, checkpoint: CheckpointId, report: Report) -> anyhow::Result<()> {
+        let Phase::UnderWay { progress, last } = &mut self.phase else {
+            self.carry(checkpoint, report);
+            return Ok(());
+        };
+        if progress.checkpoint != checkpoint {
+            self.carry(checkpoint, report);
+            return Ok(());
+        }
+        let last = *last;
+        match progress.report(report) {
+            Some(ended) => self.complete(checkpoint, ended, last),
+            None => Ok(()),
+        }
+    }
+
+    /// A sink's part of a checkpoint that was abandoned meanwhile: its rows belong to the next.
+    fn carry(&mut self, checkpoint: CheckpointId, report: Report) {
+        if let Report::Sink { sink, payload } = report {
+            self.carried.entry(sink).or_default().push(Staged { checkpoint, payload });
+        }
+    }
+
+    fn complete(&mut self, checkpoint: CheckpointId, ended: Ended, last: bool) -> anyhow::Result<()> {
+        self.env.fail_points.passed(|| "checkpoint/complete".into(), 1);
+        let mut sinks = std::mem::take(&mut self.carried);
+        for (sink, payload) in ended.sinks {
+            sinks.entry(sink).or_default().push(Staged { checkpoint, payload });
+        }
+        let finished = last && self.reading.is_empty();
+        let manifest =
+            Manifest { checkpoint, finished, sources: ended.sources, tasks: ended.tasks, sinks, ..self.manifest.clone() };
+        let written = match self.checkpoints.write(&manifest) {
+            Ok(written) => written,
+            Err(error) => {
+                self.carried = manifest.sinks;
+                let reason = error.context("the manifest cannot be stored");
+                return self.abandon_with(checkpoint, reason, last);
+            }
+        };
+        self.env.fail_points.passed(|| "checkpoint/manifest".into(), 1);
+        // Whether a decision that failed was made is not known: going on could repeat output, so the job stops here.
+        self.checkpoints
+            .decide(checkpoint, written)
+            .with_context(|| format!("checkpoint {checkpoint} cannot be decided; the job goes on from its last one when run again"))?;
+        self.env.fail_points.passed(|| "checkpoint/decided".into(), 1);
+        let mut missing = BTreeSet::new();
+        for (id, control) in &self.tasks.sinks {
+            for staged in manifest.sinks.get(&id.node).into_iter().flatten() {
+                missing.insert((id.clone(), staged.checkpoint));
+                control.send(Command::Apply { checkpoint: staged.checkpoint, payload: staged.payload.clone() });
+            }
+        }
+        self.phase = Phase::Applying { checkpoint, missing, last };
+        self.settle(checkpoint, last);
+        Ok(())
+    }
+
+    fn applied(&mut self, task: &TaskId, checkpoint: CheckpointId) -> anyhow::Result<()> {
+        let Phase::Applying { checkpoint: current, missing, last } = &mut self.phase else {
+            return Err(anyhow!("sink `{}` applied checkpoint {checkpoint} unasked", task.node));
+        };
+        missing.remove(&(task.clone(), checkpoint));
+        let (current, last) = (*current, *last);
+        self.settle(current, last);
+        Ok(())
+    }
+
+    /// Goes on once every sink has applied.
+    fn settle(&mut self, checkpoint: CheckpointId, last: bool) {
+        if matches!(&self.phase, Phase::Applying { missing, .. } if !missing.is_empty()) {
+            return;
+        }
+        self.status.checkpoint_decided(checkpoint, self.env.clock.monotonic().saturating_sub(self.last_begun), self.env.clock.now_ms());
+        if let Err(error) = self.checkpoints.retain(self.settings.keep) {
+            tracing::warn!("old checkpoints cannot be deleted: {error:#}");
+        }
+        self.phase = Phase::Idle;
+        if last {
+            let outcome = if self.reading.is_empty() { Outcome::Finished } else { Outcome::Stopped };
+            self.phase = Phase::Ending(outcome);
+            self.tasks.sinks.iter().for_each(|(_, control)| control.send(Command::Finish));
+        }
+    }
+
+    fn time_passed(&mut self) -> anyhow::Result<()> {
+        let Phase::UnderWay { progress, .. } = &self.phase else { return Ok(()) };
+        if self.env.clock.monotonic() < self.last_begun + self.settings.timeout {
+            return Ok(());
+        }
+        let missing: Vec<String> = progress.missing().map(|(node, task)| format!("`{node}` task {task}")).collect();
+        let checkpoint = progress.checkpoint;
+        self.abandon(checkpoint, anyhow!("it took longer than {:?}, held up by {}", self.settings.timeout, missing.join(", ")))
+    }
+
+    fn abandon(&mut self, checkpoint: CheckpointId, reason: anyhow::Error) -> anyhow::Result<()> {
+        match &mut self.phase {
+            Phase::UnderWay { progress, last } if progress.checkpoint == checkpoint => {
+                let last = *last;
+                for (sink, payload) in progress.take_sinks() {
+                    self.carried.entry(sink).or_default().push(Staged { checkpoint, payload });
+                }
+                self.abandon_with(checkpoint, reason, last)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn abandon_with(&mut self, checkpoint: CheckpointId, reason: anyhow::Error, last: bool) -> anyhow::Result<()> {
+        if last {
+            return Err(reason.context(format!("the last checkpoint, {checkpoint}, cannot be completed")));
+        }
+        tracing::warn!(%checkpoint, "checkpoint abandoned, the job goes on: {reason:#}");
+        self.status.checkpoint_abandoned(format!("{reason:#}"));
+        self.phase = Phase::Idle;
+        Ok(())
+    }
+
+    fn until_next(&self) -> Option<Duration> {
+        let now = self.env.clock.monotonic();
+        match &self.phase {
+            Phase::Idle => self.settings.every.map(|every| (self.last_begun + every).saturating_sub(now)),
+            Phase::UnderWay { .. } => Some((self.last_begun + self.settings.timeout).saturating_sub(now)),
+            Phase::Applying { .. } | Phase::Ending(_) => None,
+        }
+    }
+
+    fn tell_all(&self, command: &Command) {
+        let tasks = [&self.tasks.sources, &self.tasks.operators, &self.tasks.sinks];
+        tasks.into_iter().flatten().for_each(|(_, control)| control.send(command.clone()));
+    }
+}

@@ -1,0 +1,89 @@
+//! What a running job tells of itself: counters per node, and its checkpoints. Read by the progress display and the summary.
+
+use crate::telemetry::{Counter, NodeMetrics};
+use dataflow::checkpoint::CheckpointId;
+use dataflow::graph::Role;
+use dataflow::time::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A running job as seen from outside.
+#[derive(Debug)]
+pub struct Status {
+    /// Sources, operators and sinks in the job file's order; dead letters last.
+    pub nodes: Vec<NodeStatus>,
+    checkpoints: Mutex<CheckpointStatus>,
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct NodeStatus {
+    /// Its name in the job.
+    pub name: String,
+    /// What part it has.
+    pub role: Role,
+    /// Counters of each of its tasks.
+    pub tasks: Vec<Arc<NodeMetrics>>,
+}
+
+/// How checkpoints go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckpointStatus {
+    /// Decided by this run.
+    pub decided: u64,
+    /// Given up by this run.
+    pub abandoned: u64,
+    /// The last decided one.
+    pub last: Option<CheckpointId>,
+    /// How long it took from the first barrier until every sink had applied it.
+    pub last_duration: Duration,
+    /// When that was, ms since 1970 UTC.
+    pub last_at_ms: Timestamp,
+    /// Why the last abandoned one was.
+    pub last_failure: Option<String>,
+}
+
+impl Status {
+    /// For these nodes.
+    pub fn new(nodes: Vec<NodeStatus>) -> Self {
+        Self { nodes, checkpoints: Mutex::default() }
+    }
+
+    /// How checkpoints go.
+    pub fn checkpoints(&self) -> CheckpointStatus {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A checkpoint was decided and applied.
+    pub fn checkpoint_decided(&self, checkpoint: CheckpointId, took: Duration, now_ms: Timestamp) {
+        let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        status.decided += 1;
+        status.last = Some(checkpoint);
+        status.last_duration = took;
+        status.last_at_ms = now_ms;
+    }
+
+    /// A checkpoint was given up.
+    pub fn checkpoint_abandoned(&self, reason: String) {
+        let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        status.abandoned += 1;
+        status.last_failure = Some(reason);
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<&NodeStatus> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+}
+
+impl NodeStatus {
+    /// A counter, summed over the node's tasks.
+    pub fn sum(&self, counter: impl Fn(&NodeMetrics) -> &Counter) -> u64 {
+        self.tasks.iter().map(|task| counter(task).get()).sum()
+    }
+
+    /// The watermark that all its tasks have reached.
+    pub fn watermark(&self) -> Timestamp {
+        self.tasks.iter().map(|task| task.watermark()).min().unwrap_or(dataflow::time::START)
+    }
+}
