@@ -52,8 +52,7 @@ impl OperatorTask {
         inputs: Vec<Input>,
         chain: Chain,
         control: Arc<Control>,
-        events: Sender<Event>,
-        env: Env,
+        (events, env): (Sender<Event>, Env),
     ) -> Self {
         let merge = Merge::new(inputs.len(), chain.watermark());
         let alignment = Alignment::new(inputs.len());

@@ -36,9 +36,7 @@ impl SinkTask {
         sink: Box<dyn Sink>,
         inputs: Vec<Input>,
         control: Arc<Control>,
-        events: Sender<Event>,
-        metrics: Arc<NodeMetrics>,
-        env: Env,
+        (events, metrics, env): (Sender<Event>, Arc<NodeMetrics>, Env),
     ) -> Self {
         let (alignment, merge) = (Alignment::new(inputs.len()), Merge::new(inputs.len(), START));
         let ended = vec![false; inputs.len()];

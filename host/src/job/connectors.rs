@@ -1,0 +1,110 @@
+//! From a definition's settings to the connectors that do the work: one arm for each.
+
+use super::definition::{self, Definition, SinkConnector, SourceConnector};
+use crate::sink::{self, SinkFactory};
+use crate::source::{self, SourceFactory};
+use crate::task::{Emit, Excess, SourceTimeSettings, Tolerance, WhenAllIdle};
+use anyhow::Context;
+use dataflow::graph::Input;
+use dataflow::record::{Field, ValueType};
+use std::sync::Arc;
+
+/// A factory for each source, in the file's order.
+pub(super) fn sources(
+    definition: &Definition,
+    clock: &Arc<dyn crate::env::Clock>,
+) -> anyhow::Result<Vec<Box<dyn SourceFactory>>> {
+    let one = |source: &definition::Source| {
+        make_source(source, clock).with_context(|| format!("source `{}` cannot be opened", source.name))
+    };
+    definition.sources.iter().map(one).collect()
+}
+
+fn make_source(source: &definition::Source, clock: &Arc<dyn crate::env::Clock>) -> anyhow::Result<Box<dyn SourceFactory>> {
+    match &source.connector {
+        SourceConnector::File(file) => Ok(Box::new(source::file::Factory::new(&source.name, file_settings(source, file))?)),
+        SourceConnector::Generator(generator) => {
+            let settings = generator_settings(source, generator);
+            Ok(Box::new(source::generator::Factory::new(&source.name, settings, clock.clone())?))
+        }
+    }
+}
+
+fn file_settings(source: &definition::Source, file: &definition::FileSource) -> source::file::Settings {
+    use source::format::Format;
+    source::file::Settings {
+        path: file.path.to_string_lossy().into_owned(),
+        format: match file.format {
+            definition::FileFormat::Json => Format::Json,
+            definition::FileFormat::Csv => Format::Csv,
+            definition::FileFormat::Lines => Format::Lines,
+        },
+        follow: file.follow,
+        max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
+        event_time: source.event_time.as_ref().map(time_field),
+        arrival: source.arrival.as_ref().map(time_field),
+        on_bad_record: match source.on_bad_record {
+            definition::OnBadRecord::DeadLetter => source::file::OnBadRecord::DeadLetter,
+            definition::OnBadRecord::Fail => source::file::OnBadRecord::Fail,
+        },
+    }
+}
+
+fn time_field(time: &definition::TimeField) -> source::format::TimeField {
+    use definition::TimeFormat as Given;
+    use source::format::TimeFormat;
+    source::format::TimeField {
+        field: time.field.clone(),
+        format: match time.format {
+            Given::UnixS => TimeFormat::UnixS,
+            Given::UnixMs => TimeFormat::UnixMs,
+            Given::UnixUs => TimeFormat::UnixUs,
+            Given::UnixNs => TimeFormat::UnixNs,
+            Given::Rfc3339 => TimeFormat::Rfc3339,
+        },
+    }
+}
+
+/// How a source's time goes.
+pub(super) fn source_time(source: &definition::Source) -> SourceTimeSettings {
+    let watermark = &source.watermark;
+    SourceTimeSettings {
+        bound_ms: watermark.bound_ms.unwrap_or(0),
+        emit: match watermark.emit {
+            definition::Emit::PerRecord => Emit::PerRecord,
+            definition::Emit::Periodic(_) => Emit::Periodic,
+            definition::Emit::AtEnd => Emit::AtEnd,
+        },
+        idle_after: watermark.idle_after,
+        when_all_idle: match watermark.when_all_idle {
+            definition::WhenAllIdle::Hold => WhenAllIdle::Hold,
+            definition::WhenAllIdle::Advance => WhenAllIdle::Advance,
+        },
+        tolerance: Tolerance {
+            ahead_ms: Some(source.tolerance.ahead_ms),
+            behind_ms: source.tolerance.behind_ms,
+            on_excess: match source.tolerance.on_excess {
+                definition::OnExcess::DeadLetter => Excess::DeadLetter,
+                definition::OnExcess::Replace => Excess::Replace,
+                definition::OnExcess::SideOutput => Excess::SideOutput,
+            },
+        },
+    }
+}
+
+/// What a sink reads: all columns where they are declared, the columns it names, or whole values.
+pub(super) fn sink_input(sink: &definition::Sink, from: (usize, usize), is_declared: bool) -> Input {
+    let (columns, key, raw) = match &sink.connector {
+        SinkConnector::Stdout(it) => (&it.columns, &[][..], it.format == definition::RowFormat::Raw),
+        SinkConnector::File(it) => (&it.columns, &[][..], it.format == definition::RowFormat::Raw),
+        SinkConnector::Sqlite(it) => (&it.columns, it.key.as_slice(), false),
+    };
+    let named = columns.iter().chain(key).map(|pointer| Field::new(pointer, ValueType::Scalar));
+    let wants: Vec<Field> = if is_declared { vec![] } else { named.collect() };
+    let whole_values = !is_declared && (columns.is_empty() || raw);
+    super::blueprint::input(from, vec![], wants, whole_values)
+}
+
+fn generator_settings(source: &definition::Source, generator: &definition::GeneratorSource) -> source::generator::Settings {
+    todo_generator(source, generator)
+}
