@@ -92,8 +92,22 @@ impl Coordinator {
         let (phase, carried) = (Phase::Idle, BTreeMap::new());
         let (is_due, stop) = (false, false);
         Self {
-            settings, checkpoints, manifest, tasks, gate, events, env, status, next, last_begun, phase, carried, reading,
-            running, is_due, stop,
+            settings,
+            checkpoints,
+            manifest,
+            tasks,
+            gate,
+            events,
+            env,
+            status,
+            next,
+            last_begun,
+            phase,
+            carried,
+            reading,
+            running,
+            is_due,
+            stop,
         }
     }
 
@@ -143,7 +157,10 @@ impl Coordinator {
             Event::Applied(task, checkpoint) => self.applied(&task, checkpoint)?,
             Event::Ended(task) => {
                 self.running.remove(&task);
-                if !matches!(self.phase, Phase::Ending(_) | Phase::UnderWay { last: true, .. } | Phase::Applying { last: true, .. }) {
+                if !matches!(
+                    self.phase,
+                    Phase::Ending(_) | Phase::UnderWay { last: true, .. } | Phase::Applying { last: true, .. }
+                ) {
                     return Err(anyhow!("task {} of `{}` ended before its job", task.task, task.node));
                 }
             }
@@ -208,8 +225,14 @@ impl Coordinator {
             sinks.entry(sink).or_default().push(Staged { checkpoint, payload });
         }
         let finished = last && self.reading.is_empty();
-        let manifest =
-            Manifest { checkpoint, finished, sources: ended.sources, tasks: ended.tasks, sinks, ..self.manifest.clone() };
+        let manifest = Manifest {
+            checkpoint,
+            finished,
+            sources: ended.sources,
+            tasks: ended.tasks,
+            sinks,
+            ..self.manifest.clone()
+        };
         let written = match self.checkpoints.write(&manifest) {
             Ok(written) => written,
             Err(error) => {
@@ -220,9 +243,9 @@ impl Coordinator {
         };
         self.env.fail_points.passed(|| "checkpoint/manifest".into(), 1);
         // Whether a decision that failed was made is not known: going on could repeat output, so the job stops here.
-        self.checkpoints
-            .decide(checkpoint, written)
-            .with_context(|| format!("checkpoint {checkpoint} cannot be decided; the job goes on from its last one when run again"))?;
+        self.checkpoints.decide(checkpoint, written).with_context(|| {
+            format!("checkpoint {checkpoint} cannot be decided; the job goes on from its last one when run again")
+        })?;
         self.env.fail_points.passed(|| "checkpoint/decided".into(), 1);
         let mut missing = BTreeSet::new();
         for (id, control) in &self.tasks.sinks {
@@ -251,7 +274,11 @@ impl Coordinator {
         if matches!(&self.phase, Phase::Applying { missing, .. } if !missing.is_empty()) {
             return;
         }
-        self.status.checkpoint_decided(checkpoint, self.env.clock.monotonic().saturating_sub(self.last_begun), self.env.clock.now_ms());
+        self.status.checkpoint_decided(
+            checkpoint,
+            self.env.clock.monotonic().saturating_sub(self.last_begun),
+            self.env.clock.now_ms(),
+        );
         if let Err(error) = self.checkpoints.retain(self.settings.keep) {
             tracing::warn!("old checkpoints cannot be deleted: {error:#}");
         }
@@ -270,7 +297,10 @@ impl Coordinator {
         }
         let missing: Vec<String> = progress.missing().map(|(node, task)| format!("`{node}` task {task}")).collect();
         let checkpoint = progress.checkpoint;
-        self.abandon(checkpoint, anyhow!("it took longer than {:?}, held up by {}", self.settings.timeout, missing.join(", ")))
+        self.abandon(
+            checkpoint,
+            anyhow!("it took longer than {:?}, held up by {}", self.settings.timeout, missing.join(", ")),
+        )
     }
 
     fn abandon(&mut self, checkpoint: CheckpointId, reason: anyhow::Error) -> anyhow::Result<()> {

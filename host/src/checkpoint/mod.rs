@@ -4,6 +4,11 @@
 mod contract;
 pub mod filesystem;
 pub mod memory;
+mod coordinator; // takes checkpoints and ends the job
+mod store; // manifests and decisions
+
+pub use coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
+pub use store::Checkpoints;
 
 /// Keeps the files of one job's checkpoints. Shared by all its threads.
 ///
