@@ -3,14 +3,14 @@
 //! `logic`, the only place that names concrete sources, operators and sinks.
 
 use super::connectors;
-use super::definition::{AggregateFunction, Component, Definition, Guest, Logic, Operator, Reference};
+use super::definition::{Aggregate, AggregateFunction, Component, Definition, Guest, Logic, Operator, Reference};
 use super::logic::{GuestLogic, OperatorLogic, WindowLogic};
 use crate::engine::Engine;
 use crate::operator::OperatorFactory;
 use crate::sink::SinkFactory;
 use crate::source::{Projection, SourceFactory};
 use crate::task::SourceTimeSettings;
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use dataflow::graph::{self, Input, Node, Plan, Port, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,14 +98,15 @@ pub fn blueprint(
     for (at, sink) in definition.sinks.iter().enumerate() {
         let input = nodes[first_sink + at].inputs[0].clone();
         let whole_values = input.whole_values && graph::declared(&nodes, input.from).is_none();
-        parts.push(Part::Sink(SinkPart { factory: connectors::sink(sink)?, whole_values }));
+        parts.push(Part::Sink(SinkPart { factory: connectors::sink_factory(sink), whole_values }));
     }
     Ok(Blueprint { nodes, plan, parts, components })
 }
 
 fn logic(operator: &Operator, engine: &Engine, load: ComponentLoader<'_>) -> anyhow::Result<OperatorLogic> {
     let component = |guest: &Guest| {
-        let bytes = load(&guest.component).with_context(|| format!("the component of operator `{}` cannot be had", operator.name))?;
+        let bytes = load(&guest.component)
+            .with_context(|| format!("the component of operator `{}` cannot be had", operator.name))?;
         engine.load(&bytes).with_context(|| {
             let place = match &guest.component {
                 Component::File(path) | Component::Project(path) => path.display().to_string(),
@@ -116,17 +117,12 @@ fn logic(operator: &Operator, engine: &Engine, load: ComponentLoader<'_>) -> any
     match &operator.logic {
         Logic::Guest(guest) => Ok(OperatorLogic::Guest(GuestLogic::new(operator, guest, component(guest)?)?)),
         Logic::Window(window) => {
-            let guests: Vec<&Guest> = window
-                .aggregates
-                .iter()
-                .filter_map(|aggregate| if let AggregateFunction::Guest(guest) = &aggregate.function { Some(guest) } else { None })
-                .collect();
-            let guest = match guests.as_slice() {
-                [] => None,
-                [guest] if window.aggregates.len() == 1 => Some(component(guest)?),
-                _ => bail!("operator `{}`: a guest aggregate stands alone in its window; use one operator for each", operator.name),
+            let guest = |aggregate: &Aggregate| match &aggregate.function {
+                AggregateFunction::Guest(guest) => component(guest).map(Some),
+                AggregateFunction::BuiltIn { .. } => Ok(None),
             };
-            Ok(OperatorLogic::Window(Box::new(WindowLogic::new(operator, window, guest))))
+            let guests = window.aggregates.iter().map(guest).collect::<anyhow::Result<Vec<_>>>()?;
+            Ok(OperatorLogic::Window(Box::new(WindowLogic::new(operator, window, guests))))
         }
     }
 }
@@ -153,7 +149,11 @@ fn nodes(
         nodes[first + at].ports = logic.ports()?;
     }
     for (at, (operator, logic)) in definition.operators.iter().zip(logics.iter()).enumerate() {
-        let froms = operator.inputs.iter().map(|input| resolve(&nodes, &operator.name, &input.from)).collect::<Result<Vec<_>, _>>()?;
+        let froms = operator
+            .inputs
+            .iter()
+            .map(|input| resolve(&nodes, &operator.name, &input.from))
+            .collect::<Result<Vec<_>, _>>()?;
         nodes[first + at].inputs = logic.inputs(operator, &froms)?;
     }
     // Types of declared columns flow forward: as often as there are operators is always enough.
@@ -168,7 +168,13 @@ fn nodes(
     for sink in &definition.sinks {
         let from = resolve(&nodes, &sink.name, &sink.input)?;
         let input = connectors::sink_input(sink, from, graph::declared(&nodes, from).is_some());
-        nodes.push(Node { name: sink.name.clone(), role: Role::Sink, parallelism: 1, inputs: vec![input], ports: vec![] });
+        nodes.push(Node {
+            name: sink.name.clone(),
+            role: Role::Sink,
+            parallelism: 1,
+            inputs: vec![input],
+            ports: vec![],
+        });
     }
     Ok(nodes)
 }
@@ -182,12 +188,20 @@ fn resolve(nodes: &[Node], reader: &str, reference: &Reference) -> anyhow::Resul
     let port = nodes[node].ports.iter().position(|port| &port.name == output).ok_or_else(|| {
         let known: Vec<&str> = nodes[node].ports.iter().skip(1).map(|port| port.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-        anyhow!("`{reader}` reads output `{output}` of `{}`, which has no such output; its side outputs: {known}", reference.node)
+        anyhow!(
+            "`{reader}` reads output `{output}` of `{}`, which has no such output; its side outputs: {known}",
+            reference.node
+        )
     })?;
     Ok((node, port))
 }
 
 /// The input of a node that wants fields of its own.
-pub(super) fn input(from: (usize, usize), key: Vec<String>, wants: Vec<dataflow::record::Field>, whole_values: bool) -> Input {
+pub(super) fn input(
+    from: (usize, usize),
+    key: Vec<String>,
+    wants: Vec<dataflow::record::Field>,
+    whole_values: bool,
+) -> Input {
     Input { from, key, wants, whole_values }
 }

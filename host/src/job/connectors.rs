@@ -1,32 +1,31 @@
 //! From a definition's settings to the connectors that do the work: one arm for each.
 
 use super::definition::{self, Definition, SinkConnector, SourceConnector};
-use crate::sink::{self, SinkFactory};
+use crate::env::Clock;
+use crate::sink::{self, SinkFactory, encode};
+use crate::source::generator::{Factory, Kind, Settings};
 use crate::source::{self, SourceFactory};
 use crate::task::{Emit, Excess, SourceTimeSettings, Tolerance, WhenAllIdle};
 use anyhow::Context;
 use dataflow::graph::Input;
 use dataflow::record::{Field, ValueType};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A factory for each source, in the file's order.
-pub(super) fn sources(
-    definition: &Definition,
-    clock: &Arc<dyn crate::env::Clock>,
-) -> anyhow::Result<Vec<Box<dyn SourceFactory>>> {
+pub(super) fn sources(definition: &Definition, clock: &Arc<dyn Clock>) -> anyhow::Result<Vec<Box<dyn SourceFactory>>> {
     let one = |source: &definition::Source| {
         make_source(source, clock).with_context(|| format!("source `{}` cannot be opened", source.name))
     };
     definition.sources.iter().map(one).collect()
 }
 
-fn make_source(source: &definition::Source, clock: &Arc<dyn crate::env::Clock>) -> anyhow::Result<Box<dyn SourceFactory>> {
+fn make_source(source: &definition::Source, clock: &Arc<dyn Clock>) -> anyhow::Result<Box<dyn SourceFactory>> {
     match &source.connector {
-        SourceConnector::File(file) => Ok(Box::new(source::file::Factory::new(&source.name, file_settings(source, file))?)),
-        SourceConnector::Generator(generator) => {
-            let settings = generator_settings(source, generator);
-            Ok(Box::new(source::generator::Factory::new(&source.name, settings, clock.clone())?))
+        SourceConnector::File(file) => {
+            Ok(Box::new(source::file::Factory::new(&source.name, file_settings(source, file))?))
         }
+        SourceConnector::Generator(generator) => Ok(Box::new(make_generator(source, generator, clock.clone())?)),
     }
 }
 
@@ -105,6 +104,87 @@ pub(super) fn sink_input(sink: &definition::Sink, from: (usize, usize), is_decla
     super::blueprint::input(from, vec![], wants, whole_values)
 }
 
-fn generator_settings(source: &definition::Source, generator: &definition::GeneratorSource) -> source::generator::Settings {
-    todo_generator(source, generator)
+fn make_generator(
+    source: &definition::Source,
+    given: &definition::GeneratorSource,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Factory> {
+    let settings = Settings {
+        kind: match given.kind {
+            definition::GeneratorKind::Rides => Kind::Rides,
+            definition::GeneratorKind::Pickups => Kind::Pickups,
+            definition::GeneratorKind::Payments => Kind::Payments,
+            definition::GeneratorKind::Regions => Kind::Regions,
+        },
+        seed: given.seed,
+        rate: given.rate,
+        records: given.records,
+        partitions: given.partitions,
+        keys: given.keys,
+        skew: given.skew,
+        start: given.start,
+        step_ms: given.step_ms,
+        out_of_order_ms: given.out_of_order_ms,
+        stragglers: given.stragglers,
+        straggle_ms: given.straggle_ms,
+        duplicates: given.duplicates,
+    };
+    let factory = Factory::new(settings, clock)?;
+    // Without an event time of its own a source goes by its arrival field, as files do.
+    match source.event_time.as_ref().or(source.arrival.as_ref()) {
+        Some(time) => factory.with_event_time(&time.field),
+        None => Ok(factory),
+    }
+}
+
+/// The sink that dead letters go to unless the job fails on them: NDJSON files in a folder.
+pub(super) fn dead_letter_sink(folder: PathBuf) -> Box<dyn SinkFactory> {
+    let settings = sink::file::Settings { path: folder, ..sink::file::Settings::default() };
+    Box::new(sink::file::Factory { settings })
+}
+
+/// What opens a sink.
+pub(super) fn sink_factory(given: &definition::Sink) -> Box<dyn SinkFactory> {
+    match &given.connector {
+        SinkConnector::Stdout(it) => Box::new(sink::stdout::Factory { rows: rows(it.format, it.times, &it.columns) }),
+        SinkConnector::File(it) => Box::new(sink::file::Factory {
+            settings: sink::file::Settings {
+                path: it.path.clone(),
+                rows: rows(it.format, it.times, &it.columns),
+                on_existing: None,
+            },
+        }),
+        SinkConnector::Sqlite(it) => Box::new(sink::sqlite::Factory {
+            settings: sink::sqlite::Settings {
+                path: it.path.clone(),
+                table: it.table.clone(),
+                mode: match it.mode {
+                    definition::Mode::Append => sink::sqlite::Mode::Append,
+                    definition::Mode::Upsert => sink::sqlite::Mode::Upsert,
+                    definition::Mode::Add => sink::sqlite::Mode::Add,
+                },
+                key: it.key.clone(),
+                columns: it.columns.clone(),
+                times: times(it.times),
+                immediate: it.immediate,
+                on_existing: None,
+            },
+        }),
+    }
+}
+
+fn rows(format: definition::RowFormat, given: definition::Times, columns: &[String]) -> encode::Settings {
+    let format = match format {
+        definition::RowFormat::Json => encode::Format::Ndjson,
+        definition::RowFormat::Csv => encode::Format::Csv,
+        definition::RowFormat::Raw => encode::Format::Raw,
+    };
+    encode::Settings { format, times: times(given), columns: columns.to_vec() }
+}
+
+fn times(given: definition::Times) -> encode::Times {
+    match given {
+        definition::Times::Rfc3339 => encode::Times::Rfc3339,
+        definition::Times::UnixMs => encode::Times::UnixMs,
+    }
 }

@@ -2,13 +2,12 @@
 //! factory once the plan is there.
 
 use super::blueprint::input;
-use super::definition::{
-    self, Aggregate, AggregateFunction, BuiltIn, Guest, OnError, Operator, Window, WindowKind,
-};
-use crate::engine::{self, WantedField};
+use super::definition::{self, Aggregate, AggregateFunction, BuiltIn, Guest, OnError, Operator, Window, WindowKind};
+use crate::engine;
+use crate::engine::description::{Description, Output, State, StateKind, WantedField};
+use crate::operator::OperatorFactory;
 use crate::operator::guest::{self, FieldSource, GuestFactory, GuestInput, GuestPort, GuestSettings};
 use crate::operator::window::{self, WindowFactory, WindowSettings};
-use crate::operator::OperatorFactory;
 use anyhow::{anyhow, ensure};
 use dataflow::aggregate as rules;
 use dataflow::graph::{self, Edge, Input, Node, Plan, Port};
@@ -25,7 +24,10 @@ impl OperatorLogic {
     /// Content digest of its component, if it has one.
     pub(super) fn digest(&self) -> Option<String> {
         match self {
-            Self::Window(window) => window.guest.as_ref().map(|component| component.digest().to_string()),
+            Self::Window(window) => window.aggregates.iter().find_map(|aggregate| match &aggregate.by {
+                By::Guest { component, .. } => Some(component.digest().to_string()),
+                By::Host { .. } => None,
+            }),
             Self::Guest(guest) => Some(guest.component.digest().to_string()),
         }
     }
@@ -69,32 +71,72 @@ pub(super) struct WindowLogic {
     kind: WindowKind,
     allowed_lateness_ms: i64,
     aggregates: Vec<Computed>,
-    guest: Option<engine::Component>,
-    guest_settings: Option<Guest>,
 }
 
-/// One aggregate with the type its field has.
+/// One aggregate.
 struct Computed {
     column: String,
-    function: Option<rules::Function>,
-    field: Option<String>,
-    given: Option<ValueType>,
-    value_type: ValueType,
+    by: By,
+}
+
+/// What computes it.
+enum By {
+    /// The host, over a field of a type.
+    Host { function: rules::Function, field: Option<String>, given: Option<ValueType>, value_type: ValueType },
+    /// A guest.
+    Guest { component: engine::Component, guest: Guest },
 }
 
 impl Computed {
-    fn new(aggregate: &Aggregate) -> Self {
-        let column = format!("/{}", aggregate.name);
-        let (function, field, given) = match &aggregate.function {
-            AggregateFunction::BuiltIn { function, field, value_type } => (Some(rule(*function)), field.clone(), *value_type),
-            AggregateFunction::Guest(_) => (None, None, None),
+    fn new(aggregate: &Aggregate, component: Option<engine::Component>) -> Self {
+        let by = match (&aggregate.function, component) {
+            (AggregateFunction::Guest(guest), Some(component)) => By::Guest { component, guest: guest.clone() },
+            (AggregateFunction::BuiltIn { function, field, value_type }, _) => By::Host {
+                function: rule(*function),
+                field: field.clone(),
+                given: *value_type,
+                value_type: value_type.unwrap_or(ValueType::Float),
+            },
+            (AggregateFunction::Guest(_), None) => unreachable!("a guest aggregate's component was loaded"),
         };
-        Self { column, function, field, given, value_type: given.unwrap_or(ValueType::Float) }
+        Self { column: format!("/{}", aggregate.name), by }
     }
 
+    /// A field has the type that its declared column has, unless the job says otherwise.
     fn settle(&mut self, declared: Option<&Schema>) {
-        let found = declared.and_then(|schema| schema.find(self.field.as_deref()?).map(|at| schema.fields[at].value_type));
-        self.value_type = self.given.or(found).unwrap_or(ValueType::Float);
+        if let By::Host { field: Some(field), given, value_type, .. } = &mut self.by {
+            let found = declared.and_then(|schema| schema.find(field).map(|at| schema.fields[at].value_type));
+            *value_type = given.or(found).unwrap_or(ValueType::Float);
+        }
+    }
+
+    /// The fields it reads.
+    fn wants(&self) -> Vec<Field> {
+        match &self.by {
+            By::Host { field, value_type, .. } => field.iter().map(|field| Field::new(field, *value_type)).collect(),
+            By::Guest { component, guest } => {
+                let fields = component.aggregator().map_or(&[][..], |description| &description.fields);
+                let field = |field: &WantedField| {
+                    Field::new(guest.fields.get(&field.name).unwrap_or(&field.pointer), field.value_type)
+                };
+                fields.iter().map(field).collect()
+            }
+        }
+    }
+
+    /// `columns`: where the fields it reads lie.
+    fn aggregator(&self, operator: &str, columns: &[usize]) -> anyhow::Result<Arc<dyn window::Aggregator>> {
+        match &self.by {
+            By::Host { function, value_type, .. } => {
+                let field = columns.first().map(|&column| (column, *value_type));
+                let aggregate = rules::Aggregate { function: *function, field };
+                Ok(Arc::new(window::BuiltIn::new(&[(self.column.clone(), aggregate)], false)?))
+            }
+            By::Guest { component, guest } => {
+                let _ = (component, guest);
+                anyhow::bail!("operator `{operator}`: guest aggregates are not wired yet")
+            }
+        }
     }
 }
 
@@ -109,29 +151,26 @@ fn rule(function: BuiltIn) -> rules::Function {
 }
 
 impl WindowLogic {
-    pub(super) fn new(operator: &Operator, window: &Window, guest: Option<engine::Component>) -> Self {
-        let guest_settings = window.aggregates.iter().find_map(|aggregate| match &aggregate.function {
-            AggregateFunction::Guest(guest) => Some(guest.clone()),
-            AggregateFunction::BuiltIn { .. } => None,
-        });
+    /// `guests`: the component of each aggregate that has one.
+    pub(super) fn new(operator: &Operator, window: &Window, guests: Vec<Option<engine::Component>>) -> Self {
         Self {
             name: operator.name.clone(),
             key: operator.inputs[0].key.clone(),
             kind: window.kind,
             allowed_lateness_ms: window.allowed_lateness_ms,
-            aggregates: window.aggregates.iter().map(Computed::new).collect(),
-            guest,
-            guest_settings,
+            aggregates: window
+                .aggregates
+                .iter()
+                .zip(guests)
+                .map(|(it, component)| Computed::new(it, component))
+                .collect(),
         }
     }
 
     fn ports(&self) -> anyhow::Result<Vec<Port>> {
-        let columns = vec![0; self.aggregates.len() + self.wanted_by_guest().len()];
+        let columns = vec![0; self.aggregates.iter().map(|aggregate| aggregate.wants().len()).sum()];
         let panes = self.window_factory(&columns, false)?.schema();
-        let keyed_by: Vec<String> = match self.key.len() {
-            1 => vec!["/key".to_string()],
-            _ => self.key.clone(),
-        };
+        let keyed_by = if self.key.len() == 1 { vec!["/key".to_string()] } else { self.key.clone() };
         Ok(vec![
             Port { name: String::new(), columns: Some(panes), keyed_by },
             Port { name: "late".into(), columns: None, keyed_by: self.key.clone() },
@@ -139,27 +178,17 @@ impl WindowLogic {
     }
 
     fn input(&self, from: (usize, usize)) -> Input {
-        let mut wants: Vec<Field> = self
-            .aggregates
-            .iter()
-            .filter_map(|aggregate| aggregate.field.as_ref().map(|field| Field::new(field, aggregate.value_type)))
-            .collect();
-        wants.extend(self.wanted_by_guest().iter().map(|field| self.guest_field(field)));
-        let whole_values = self.guest.as_ref().is_some_and(|guest| guest.aggregator().is_ok_and(|it| it.whole_values));
-        input(from, self.key.clone(), wants, whole_values)
-    }
-
-    fn wanted_by_guest(&self) -> &[WantedField] {
-        self.guest.as_ref().and_then(|guest| guest.aggregator().ok()).map_or(&[], |description| &description.fields)
-    }
-
-    fn guest_field(&self, field: &WantedField) -> Field {
-        let elsewhere = self.guest_settings.as_ref().and_then(|guest| guest.fields.get(&field.name));
-        Field::new(elsewhere.unwrap_or(&field.pointer), field.value_type)
+        let wants = self.aggregates.iter().flat_map(Computed::wants).collect();
+        let reads_values = |aggregate: &Computed| match &aggregate.by {
+            By::Guest { component, .. } => component.aggregator().is_ok_and(|description| description.whole_values),
+            By::Host { .. } => false,
+        };
+        input(from, self.key.clone(), wants, self.aggregates.iter().any(reads_values))
     }
 
     fn factory(&self, nodes: &[Node], plan: &Plan, at: usize) -> anyhow::Result<Arc<dyn OperatorFactory>> {
-        let late_read = nodes.iter().any(|node| node.inputs.iter().any(|input| input.from == (at, WindowFactory::LATE)));
+        let late_read =
+            nodes.iter().any(|node| node.inputs.iter().any(|input| input.from == (at, WindowFactory::LATE)));
         Ok(Arc::new(self.window_factory(&plan.inputs[at][0].wants, late_read)?))
     }
 
@@ -174,38 +203,22 @@ impl WindowLogic {
             late_output,
             input_retracts: false,
         };
-        let aggregator: Arc<dyn window::Aggregator> = match &self.guest {
-            Some(component) => self.guest_aggregator(component, columns)?,
-            None => Arc::new(window::BuiltIn::new(&self.built_in(columns), false)?),
-        };
+        let mut rest = columns;
+        let mut parts = Vec::new();
+        for aggregate in &self.aggregates {
+            let (own, others) = rest.split_at(aggregate.wants().len());
+            parts.push(aggregate.aggregator(&self.name, own)?);
+            rest = others;
+        }
+        let aggregator = if parts.len() == 1 { parts.remove(0) } else { Arc::new(window::Combined::new(parts)) };
         WindowFactory::new(settings, aggregator)
-    }
-
-    fn built_in(&self, columns: &[usize]) -> Vec<(String, rules::Aggregate)> {
-        let mut column = columns.iter();
-        let one = |aggregate: &Computed| {
-            let function = aggregate.function.expect("a guest aggregate stands alone");
-            let field = aggregate.field.as_ref().map(|_| {
-                (*column.next().expect("every wanted field has a column"), aggregate.value_type)
-            });
-            (aggregate.column.clone(), rules::Aggregate { function, field })
-        };
-        self.aggregates.iter().map(one).collect()
-    }
-
-    fn guest_aggregator(&self, component: &engine::Component, columns: &[usize]) -> anyhow::Result<Arc<dyn window::Aggregator>> {
-        let guest = self.guest_settings.as_ref().expect("a guest aggregate has its settings");
-        let fields = sources(component.aggregator()?.fields.iter(), columns);
-        let settings = settings(guest, vec![GuestInput { fields, broadcast: false }], vec![]);
-        let column = self.aggregates[0].column.clone();
-        Ok(Arc::new(guest::GuestAggregator::new(&self.name, component.clone(), &column, settings)?))
     }
 }
 
 /// A guest with what it says of itself.
 pub(super) struct GuestLogic {
     component: engine::Component,
-    description: engine::Description,
+    description: Description,
     guest: Guest,
 }
 
@@ -225,8 +238,9 @@ impl GuestLogic {
     }
 
     fn ports(&self) -> Vec<Port> {
-        let port = |(at, output): (usize, &engine::Output)| {
-            let fields = output.columns.iter().map(|(name, value_type)| Field::new(pointer(name), *value_type)).collect();
+        let port = |(at, output): (usize, &Output)| {
+            let fields =
+                output.columns.iter().map(|(name, value_type)| Field::new(pointer(name), *value_type)).collect();
             let columns = (!output.columns.is_empty()).then_some(Schema { fields });
             let name = if at == 0 { String::new() } else { output.name.clone() };
             Port { name, columns, keyed_by: vec![] }
@@ -271,7 +285,7 @@ impl GuestLogic {
     }
 
     fn is_keyed(&self) -> bool {
-        let keyed = |state: &engine::State| state.kind != engine::StateKind::Broadcast;
+        let keyed = |state: &State| state.kind != StateKind::Broadcast;
         !self.description.timers.is_empty() || self.description.states.iter().any(keyed)
     }
 
@@ -287,13 +301,16 @@ impl GuestLogic {
         let inputs = plan.inputs[at]
             .iter()
             .enumerate()
-            .map(|(input, edge): (usize, &Edge)| GuestInput { fields: sources(self.fields_of(input), &edge.wants), broadcast: false })
+            .map(|(input, edge): (usize, &Edge)| GuestInput {
+                fields: sources(self.fields_of(input), &edge.wants),
+                broadcast: false,
+            })
             .collect();
         let read = |port| nodes.iter().any(|node| node.inputs.iter().any(|input| input.from == (at, port)));
         let ports = (0..self.description.outputs.len())
             .map(|port| GuestPort { unread: !read(port), decode: decoder(nodes, plan, at, port), pass: vec![] })
             .collect();
-        let factory = GuestFactory::new(self.component.clone(), settings(&self.guest, inputs, ports))?;
+        let factory = GuestFactory::new(&nodes[at].name, self.component.clone(), settings(&self.guest, inputs, ports))?;
         Ok(Arc::new(factory))
     }
 }

@@ -1,8 +1,18 @@
-//! Control: from the file a user wrote to running tasks. `definition` is the file as data.
+//! Control: from the file a user wrote to running tasks. `definition` is the file as data, `blueprint` what it means,
+//! `wire` makes the tasks, `run` starts, resumes and ends them.
 
+pub mod definition; // the file, as data
 pub mod check; // what is wrong with it, found without running
 pub mod components; // what its components say of themselves
-pub mod definition; // the file, as data
+mod connectors; // the only names of concrete sources and sinks
+mod logic; // windows and guests
+mod blueprint; // nodes, plan and factories
+mod restore; // what a checkpoint gives back
+mod wire; // channels and tasks
+mod run; // start, resume, end
 mod status; // what a running job tells of itself
 
+pub use blueprint::{Blueprint, ComponentLoader, Part, SinkPart, SourcePart, blueprint};
+pub use run::{RunOptions, RunningJob, Started, Stopper, run, start};
 pub use status::{CheckpointStatus, NodeStatus, Status};
+pub use wire::DEAD_LETTERS;

@@ -71,7 +71,8 @@ impl Restored {
 
     /// The watermarks of the partitions of a source.
     pub(super) fn watermarks(&self, source: &str) -> BTreeMap<String, Timestamp> {
-        let watermark = |(name, position): (&String, &dataflow::checkpoint::PartitionPosition)| (name.clone(), position.watermark);
+        let watermark =
+            |(name, position): (&String, &dataflow::checkpoint::PartitionPosition)| (name.clone(), position.watermark);
         self.source(source).into_iter().flat_map(|snapshot| snapshot.partitions.iter().map(watermark)).collect()
     }
 
@@ -103,9 +104,9 @@ impl Restored {
         for part in parts.iter().filter(|part| part.groups.0 < groups.end && groups.start < part.groups.1) {
             files.extend(part.files.iter().cloned());
         }
-        state
-            .restore(&files, groups)
-            .with_context(|| format!("the state of `{chain}` task {task} cannot be restored from checkpoint {}", manifest.checkpoint))?;
+        state.restore(&files, groups).with_context(|| {
+            format!("the state of `{chain}` task {task} cannot be restored from checkpoint {}", manifest.checkpoint)
+        })?;
         // Counters of tasks that are no more go to the first.
         let last = parts.iter().map(|part| part.task).max().unwrap_or(0);
         for part in parts.iter().filter(|part| part.task == task || (task == 0 && part.task > last)) {
@@ -140,7 +141,9 @@ fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> any
     }
     for state in &manifest.states {
         let declared = blueprint.nodes.iter().zip(&blueprint.parts).any(|(node, part)| match part {
-            Part::Operator(factory) => node.name == state.operator && factory.states().iter().any(|it| it.name == state.name),
+            Part::Operator(factory) => {
+                node.name == state.operator && factory.states().iter().any(|it| it.name == state.name)
+            }
             _ => false,
         });
         ensure!(
@@ -153,7 +156,9 @@ fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> any
     }
     for (sink, staged) in &manifest.sinks {
         ensure!(
-            has(sink, Role::Sink) || sink == super::wire::DEAD_LETTERS || staged.iter().all(|it| it.payload.0.is_null()),
+            has(sink, Role::Sink)
+                || sink == super::wire::DEAD_LETTERS
+                || staged.iter().all(|it| it.payload.0.is_null()),
             "sink `{sink}` is gone from the job, but checkpoint {checkpoint} has output for it: put it back for one run, or start \
              over with `--fresh`"
         );

@@ -5,7 +5,8 @@ use super::definition::{DeadLetters, Definition, Every};
 use super::restore::Restored;
 use super::status::Status;
 use super::wire::{Runnable, Wired, Wiring, wire};
-use crate::checkpoint::{CheckpointSettings, Checkpoints, Coordinator, FilesystemStorage, Outcome};
+use crate::checkpoint::filesystem::FilesystemStorage;
+use crate::checkpoint::{CheckpointSettings, Checkpoints, Coordinator, Outcome};
 use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
 use crate::sink::{Sink, SinkFactory, SinkInput};
@@ -79,7 +80,8 @@ impl RunningJob {
     /// # Errors
     /// The job failed: the whole chain of reasons. It goes on from its last checkpoint when run again.
     pub fn wait(self) -> anyhow::Result<Outcome> {
-        let outcome = self.coordinator.join().map_err(|_| anyhow!("the coordinator panicked; this is a bug of Millstream"))?;
+        let outcome =
+            self.coordinator.join().map_err(|_| anyhow!("the coordinator panicked; this is a bug of Millstream"))?;
         for task in self.tasks {
             task.join().map_err(|_| anyhow!("a task could not be joined; this is a bug of Millstream"))?;
         }
@@ -91,11 +93,18 @@ impl RunningJob {
 ///
 /// # Errors
 /// It is refused, already runs, does not fit its last checkpoint, or something cannot be opened. Nothing runs then.
-pub fn start(definition: &Definition, options: &RunOptions, load: ComponentLoader<'_>, env: &Env) -> anyhow::Result<Started> {
+pub fn start(
+    definition: &Definition,
+    options: &RunOptions,
+    load: ComponentLoader<'_>,
+    env: &Env,
+) -> anyhow::Result<Started> {
     let home = options.data_dir.join(&definition.name);
-    std::fs::create_dir_all(&home).with_context(|| format!("the data directory `{}` cannot be made", home.display()))?;
+    std::fs::create_dir_all(&home)
+        .with_context(|| format!("the data directory `{}` cannot be made", home.display()))?;
     let lock = lock(&home, &definition.name)?;
-    let engine = Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
+    let engine =
+        Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
     let blueprint = blueprint(definition, &engine, load, &env.clock)?;
     let storage = Arc::new(FilesystemStorage::open(home.join("checkpoints"))?);
     let attempt = format!("{:x}-{:x}", env.clock.now_ms(), std::process::id());
@@ -104,7 +113,9 @@ pub fn start(definition: &Definition, options: &RunOptions, load: ComponentLoade
         checkpoints.clear().context("earlier checkpoints cannot be deleted")?;
     }
     let latest = checkpoints.latest().context("the last checkpoint cannot be read")?;
-    if let Some(manifest) = latest.as_ref().filter(|manifest| manifest.finished && manifest.job_revision == definition.revision) {
+    if let Some(manifest) =
+        latest.as_ref().filter(|manifest| manifest.finished && manifest.job_revision == definition.revision)
+    {
         return Ok(Started::AlreadyFinished(manifest.checkpoint));
     }
     let resumed = latest.as_ref().map(|manifest| manifest.checkpoint);
@@ -129,7 +140,8 @@ pub fn start(definition: &Definition, options: &RunOptions, load: ComponentLoade
         env: env.clone(),
     })?;
     let Wired { tasks, threads, status, gate } = wired;
-    let settings = CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
+    let settings =
+        CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
     let facts = (facts(definition, &blueprint, restored), checkpoints.next_id()?);
     let coordinator =
         Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), env.clone());
@@ -143,7 +155,12 @@ pub fn start(definition: &Definition, options: &RunOptions, load: ComponentLoade
 ///
 /// # Errors
 /// As [`start`] and [`RunningJob::wait`].
-pub fn run(definition: &Definition, options: &RunOptions, load: ComponentLoader<'_>, env: &Env) -> anyhow::Result<Outcome> {
+pub fn run(
+    definition: &Definition,
+    options: &RunOptions,
+    load: ComponentLoader<'_>,
+    env: &Env,
+) -> anyhow::Result<Outcome> {
     match start(definition, options, load, env)? {
         Started::Running(job) => job.wait(),
         Started::AlreadyFinished(_) => Ok(Outcome::Finished),
@@ -189,7 +206,10 @@ fn spawn_task(id: TaskId, run: Runnable, events: Sender<Event>) -> anyhow::Resul
             Ok(Ok(())) => Event::Ended(id),
             Ok(Err(error)) => Event::Failed(id, error),
             Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied());
                 let reason = anyhow!("{}", text.unwrap_or("without a message"));
                 let what = format!("task {} of `{}` panicked; this is a bug of Millstream", id.task, id.node);
                 Event::Failed(id, reason.context(what))

@@ -11,10 +11,11 @@ use crate::exchange::{CHANNEL_BYTES_MAX, Outbox, Partitioning, Receiver, Sender 
 use crate::operator::TaskInfo;
 use crate::sink::{SinkFactory, SinkInput};
 use crate::source::Share;
-use crate::state::{MemoryBackend, MemoryOptions, StateBackend, StateNumber};
+use crate::state::memory::{ACTIVE_LIMIT_DEFAULT, MemoryBackend, MemoryOptions};
+use crate::state::{StateBackend, StateNumber};
 use crate::task::{
-    Chain, ChainNode, Control, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask, SourceWiring,
-    Target, TaskId,
+    Chain, ChainNode, Control, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
+    SourceWiring, Target, TaskId,
 };
 use crate::telemetry::NodeMetrics;
 use anyhow::Context;
@@ -154,7 +155,11 @@ impl Wirer<'_> {
     fn readers(&self, from: (usize, usize)) -> Vec<(usize, usize)> {
         let nodes = &self.with.blueprint.nodes;
         let inputs = |node: usize| nodes[node].inputs.iter().enumerate().map(move |(input, it)| (node, input, it.from));
-        (0..nodes.len()).flat_map(inputs).filter(|&(_, _, read)| read == from).map(|(node, input, _)| (node, input)).collect()
+        (0..nodes.len())
+            .flat_map(inputs)
+            .filter(|&(_, _, read)| read == from)
+            .map(|(node, input, _)| (node, input))
+            .collect()
     }
 
     /// The edges of a port that lead to other tasks.
@@ -239,7 +244,9 @@ impl Wirer<'_> {
         let mut nodes = Vec::new();
         for &at in members {
             let node = &blueprint.nodes[at];
-            let Part::Operator(factory) = &blueprint.parts[at] else { unreachable!("an operator is made by a factory") };
+            let Part::Operator(factory) = &blueprint.parts[at] else {
+                unreachable!("an operator is made by a factory")
+            };
             let mut ports = Vec::new();
             for port in 0..node.ports.len() {
                 let chained = self.readers((at, port)).into_iter().filter(|&(reader, _)| self.unit_of(reader) == unit);
@@ -290,7 +297,7 @@ impl Wirer<'_> {
             task,
             attempt: self.with.attempt.clone(),
             groups: groups.clone(),
-            active_limit: crate::state::ACTIVE_LIMIT_DEFAULT,
+            active_limit: ACTIVE_LIMIT_DEFAULT,
             notify: self.wait_point(unit, task),
         }));
         for &at in &self.with.blueprint.plan.chains[chain] {

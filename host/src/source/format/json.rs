@@ -2,8 +2,10 @@
 
 use super::json_scan::{Child, Node, Scanner};
 use super::rows::{Cell, Plan};
-use super::{Decoded, Decoder, Span, segments};
+use super::{Decoded, Decoder, DecoderSettings, Format, Span, segments};
+use crate::source::Projection;
 use bytes::Bytes;
+use dataflow::record::{Column, Fault, Raw, Schema};
 
 /// Decodes JSON lines.
 #[derive(Debug)]
@@ -37,6 +39,24 @@ impl Decoder for Json {
         });
         Ok(decoded)
     }
+}
+
+/// Takes fields out of whole values that are JSON, such as those a guest puts out. A value that is not JSON has none.
+pub fn fields_of_json(raw: &Raw, schema: &Schema) -> (Vec<Column>, Vec<Fault>) {
+    let settings = DecoderSettings { format: Format::Json, event_time: None, arrival: None };
+    let plan = Plan::new(&settings, &Projection { schema: schema.clone(), whole_values: false });
+    let tree = tree(&plan.pointers);
+    let mut batch = plan.begin(raw.spans.len()).batch;
+    let mut cells = vec![Cell::Absent; plan.pointers.len()];
+    for row in 0..raw.spans.len() {
+        cells.fill(Cell::Absent);
+        let text = raw.get(row).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
+        if Scanner::new(text, &tree, &mut cells).record().is_err() {
+            cells.fill(Cell::Absent);
+        }
+        plan.push_columns(&mut batch, row, &cells, text);
+    }
+    (batch.columns, batch.faults)
 }
 
 /// The tree of the pointers; node 0 is the whole value.

@@ -16,6 +16,7 @@ use dataflow::record::Batch;
 use dataflow::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use json::fields_of_json;
 pub use time::{TimeField, TimeFormat};
 
 /// How the records of a source are written.

@@ -6,7 +6,7 @@ use super::{Decoded, DecoderSettings, Span, TimeField};
 use crate::dead_letter::{DeadLetter, VALUE_BYTES_MAX};
 use crate::source::Projection;
 use bytes::Bytes;
-use dataflow::record::{Column, Fault, Raw, Value, ValueType};
+use dataflow::record::{Batch, Column, Fault, Raw, Value, ValueType};
 
 /// What stands at one pointer of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,7 +107,17 @@ impl Plan {
             }
         }
         let batch = &mut decoded.batch;
-        let row = batch.timestamps.len();
+        self.push_columns(batch, batch.timestamps.len(), cells, whole);
+        batch.timestamps.push(event_time);
+        if let Some(spans) = &mut batch.raw {
+            spans.spans.push(raw);
+        }
+        decoded.places.push(line);
+    }
+
+    /// Appends a row's columns, and a fault for each field that could not be taken.
+    #[inline]
+    pub(super) fn push_columns(&self, batch: &mut Batch, row: usize, cells: &[Cell<'_>], whole: &str) {
         for (at, (wanted, column)) in self.columns.iter().zip(&mut batch.columns).enumerate() {
             let pushed =
                 if wanted.whole { push(column, Cell::Text(whole)) } else { push(column, cells[wanted.pointer]) };
@@ -115,11 +125,6 @@ impl Plan {
                 batch.faults.push(Fault { row: row as u32, column: at as u16, found });
             }
         }
-        batch.timestamps.push(event_time);
-        if let Some(spans) = &mut batch.raw {
-            spans.spans.push(raw);
-        }
-        decoded.places.push(line);
     }
 }
 
