@@ -3,8 +3,8 @@
 
 use crate::bindings::aggregation::Description;
 use crate::bindings::types::{self, BadRow, Blobs, Column, Failure};
-use crate::columns::{blob, end_of, no_blobs};
 use crate::export::read_config;
+use crate::input::{blob, end_of, no_blobs};
 use crate::output::{ColumnBuilder, OutputValue};
 use crate::processor::Moment;
 use crate::row::{Facts, Origin};

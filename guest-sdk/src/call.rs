@@ -2,16 +2,16 @@
 //! Runs alike in wasm and under the test harness. Keeps nothing from call to call.
 
 use crate::bindings::types::{self, Effects, Failure, Firings, StateWrite};
-use crate::columns::blob;
 use crate::declare::Registry;
 use crate::input::Fields;
+use crate::input::blob;
 use crate::metric::{MetricKind, Tally};
 use crate::output::OutputBuffer;
+use crate::output::SideBuffer;
 use crate::processor::{Moment, Processor};
 use crate::row::{Batch, Facts, Refused, Row};
-use crate::side::SideBuffer;
 use crate::state::Prefetched;
-use crate::timer::{Fired, Timers};
+use crate::state::{Fired, Timers};
 use crate::{Bad, Output};
 use std::cell::{RefCell, RefMut};
 

@@ -48,60 +48,47 @@
 // Derives and generated code name the SDK by its crate name, here as in an author's crate.
 extern crate self as millstream_sdk;
 
-mod bad;
-#[doc(hidden)]
-pub mod bindings;
-
 // The record's path: in, through the processor, out.
-mod columns;
 mod input;
 mod key;
+mod output;
 mod processor;
 mod row;
 
-// What a window computes.
-mod aggregator;
-
-// What a row can reach.
-mod emission;
-mod output;
-mod side;
-pub mod state;
-mod timer;
-
-// What tells a person how it goes.
+// What a row can reach, and what becomes of it.
+mod bad;
 pub mod log;
 mod metric;
+pub mod state;
+
+// What a window computes.
+mod aggregator;
 
 // How the host sees it.
 mod call;
 #[doc(hidden)]
 pub mod declare;
-#[doc(hidden)]
-pub mod export;
 mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
 pub use aggregator::{Accumulator, Aggregator, Window};
 pub use bad::Bad;
-pub use bindings::types::{Change, Clock, ValueType};
-pub use columns::{FieldColumn, Texts};
-pub use emission::Emission;
+pub use host::bindings::types::{Change, Clock, ValueType};
+#[doc(hidden)]
+pub use host::{bindings, export};
 #[doc(hidden)]
 pub use input::field as input_field;
-pub use input::{FieldValue, Fields, Input};
+pub use input::{FieldColumn, FieldValue, Fields, Input, Texts};
 pub use key::{Key, KeyPart, KeyValue, MapKey};
 pub use metric::{Counter, Gauge, Histogram};
 pub use millstream_sdk_derive::{Input, Output, States};
 #[doc(hidden)]
 pub use output::ColumnBuilder;
-pub use output::{Json, Output, OutputValue, WholeRecords};
+pub use output::{Emission, Json, Output, OutputValue, Side, WholeRecords};
 pub use processor::{Context, Processor};
 pub use row::{Batch, Origin, Row, Scope};
-pub use side::Side;
-pub use state::States;
-pub use timer::{Fired, Timer};
+pub use state::{Fired, States, Timer};
 #[doc(hidden)]
 pub use wit_bindgen;
 

@@ -3,7 +3,7 @@
 
 use crate::bindings::types::{BadRow, Blobs, Change, Column, Headers};
 use crate::call::Call;
-use crate::columns::{FieldColumn, blob};
+use crate::input::{FieldColumn, blob};
 use crate::key::Key;
 use crate::output::OutputBuffer;
 use crate::processor::{Moment, Processor};

@@ -43,7 +43,7 @@ impl<T: Stored> List<T> {
     /// What is stored is not a `T`.
     pub fn read(&self, at: &Scope<'_>, first: u64, max_items: u32) -> Result<Vec<T>, Bad> {
         let page = host::state::list_read(self.id, at.number, first, max_items);
-        let cells = (0..crate::columns::len_of(&page)).map(|index| read_cell(&page, index));
+        let cells = (0..crate::input::len_of(&page)).map(|index| read_cell(&page, index));
         cells.filter_map(Result::transpose).collect()
     }
 

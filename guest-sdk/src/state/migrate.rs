@@ -4,7 +4,7 @@ use super::StateHandle;
 use super::stored::{Stored, absent, column_of, read_cell};
 use crate::Bad;
 use crate::bindings::types::{Column, Description, Values};
-use crate::columns::{append_column, len_of};
+use crate::input::{append_column, len_of};
 
 /// A value of an older version, to be converted.
 pub struct Migrating<'a> {
@@ -80,7 +80,7 @@ pub(crate) fn migrate(
         }
     }
     let all = all.unwrap_or_else(|| empty(nothing));
-    if crate::columns::value_type(&all) == state.value_type { Ok(all) } else { Err(mistyped(&state.name)) }
+    if crate::input::value_type(&all) == state.value_type { Ok(all) } else { Err(mistyped(&state.name)) }
 }
 
 fn mistyped(state: &str) -> String {

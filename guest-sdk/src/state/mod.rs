@@ -17,6 +17,7 @@ mod map;
 mod migrate;
 mod prefetched;
 mod stored;
+mod timer;
 mod value;
 
 pub use broadcast::Broadcast;
@@ -29,6 +30,8 @@ pub use stored::Stored;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use stored::column_of;
 pub(crate) use stored::{from_bytes as decode_bytes, to_bytes as encode_bytes};
+pub(crate) use timer::Timers;
+pub use timer::{Fired, Timer};
 pub use value::Value;
 
 use crate::Scope;
@@ -52,6 +55,14 @@ use crate::key::{KeyValue, MapKey};
 /// | `#[event_time]`, `#[processing_time]` | `Timer` | its clock |
 /// | `#[name("total")]` | all | known under this name instead of the field's |
 /// | `#[cache]` | any type | not a handle: starts from `Default` in every instance, and may be gone at any time |
+///
+/// An attribute that says nothing of a handle does not compile:
+///
+/// ```compile_fail,E0609
+/// use millstream_sdk::prelude::*;
+/// #[derive(States)]
+/// struct Wrong { #[ttl("1h")] quiet: Timer }
+/// ```
 pub trait States: Sized {
     /// Makes the handles, in order.
     #[doc(hidden)]

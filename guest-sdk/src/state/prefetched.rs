@@ -5,7 +5,7 @@ use super::stored::{Stored, from_boolean, from_bytes, from_float, from_int, to_b
 use crate::Bad;
 use crate::bindings::types::{Blobs, Column, StateWrite, Values};
 use crate::call::PrefetchPlan;
-use crate::columns::{blob, end_of, no_blobs};
+use crate::input::{blob, end_of, no_blobs};
 use std::any::Any;
 
 /// The values of one state, by key.

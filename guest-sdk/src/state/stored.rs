@@ -3,7 +3,7 @@
 
 use crate::Bad;
 use crate::bindings::types::{Column, ValueType, Values};
-use crate::columns::{blob, end_of, no_blobs, push_blob};
+use crate::input::{blob, end_of, no_blobs, push_blob};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::{Any, TypeId};

@@ -7,7 +7,7 @@ use super::store::Store;
 use super::world::{World, enter};
 use crate::aggregator::{Aggregator, Instance, describe};
 use crate::bindings::types::{self, Batch, Blobs, Column, Description, Failure, ValueType};
-use crate::columns::blob;
+use crate::input::blob;
 use crate::{KeyValue, Timestamp};
 use serde_json::Value;
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! Single values, and the columns made of them: slow and plain, for tests.
 
 use crate::bindings::types::{Column, ValueType, Values};
-use crate::columns::{blob, len_of, no_blobs, push_blob};
+use crate::input::{blob, len_of, no_blobs, push_blob};
 use serde_json::Value;
 
 /// One value of a record's field or of a state.

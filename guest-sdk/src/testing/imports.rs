@@ -9,7 +9,7 @@ fn current<R>(look: impl FnOnce(&mut World) -> R) -> R {
 pub(crate) mod state {
     use super::current;
     use crate::bindings::types::{Blobs, Column, StateKind};
-    use crate::columns::{blob, no_blobs, push_blob};
+    use crate::input::{blob, no_blobs, push_blob};
     use crate::testing::cell::Cell;
     use crate::testing::world::World;
 

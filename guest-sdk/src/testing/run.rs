@@ -8,7 +8,7 @@ use crate::bindings::types::{
     self, Batch, Blobs, Body, Change, Clock, Column, Effects, Failure, Field, Firings, Headers, StateWrite,
     TimerChanges,
 };
-use crate::columns::{blob, len_of, no_blobs, push_blob};
+use crate::input::{blob, len_of, no_blobs, push_blob};
 use crate::{Processor, Timestamp};
 use serde_json::Value;
 

@@ -135,7 +135,7 @@ macro_rules! export_aggregator {
             let _ = is_aggregator::<$aggregator>;
         };
         #[cfg(target_arch = "wasm32")]
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "generated exports lift and lower through raw memory")]
         const _: () = {
             use ::std::{result::Result, string::String, vec::Vec};
             use $crate::bindings::{aggregation, types};

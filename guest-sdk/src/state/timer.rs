@@ -1,8 +1,8 @@
 //! Timers: a row asks to be called again, at an event time or a processing time. The host keeps them; they are state.
 
 use crate::bindings::types::{Clock, TimerChanges, TimerDeclaration};
-use crate::columns::{no_blobs, push_blob};
 use crate::declare::{Handle, Registry};
+use crate::input::{no_blobs, push_blob};
 use crate::{Bad, Scope, Timestamp};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Rust types and functions made from `wit/operator.wit`: what crosses between operator and host.
 //! The only place with generated code; the rest of the SDK uses these types as they are, natively as well.
-//! Never call the imports from here: `host` does, and has a native stand-in.
+//! Never call the imports from here: the module above does, and has a native stand-in.
 #![allow(
     unsafe_code,
     missing_docs,
