@@ -24,10 +24,13 @@ fn build() -> PathBuf {
     let target = target.parent().expect("`release` lies in the target directory");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "millstream", "--target-dir"])
+        .args(["build", "--release", "--quiet", "--workspace", "--bin", "millstream", "--target-dir"])
         .arg(target)
         .current_dir(root())
         .status();
-    assert!(built.is_ok_and(|status| status.success()), "`cargo build --release -p millstream` succeeds");
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "`cargo build --release --workspace --bin millstream` succeeds"
+    );
     target.join("release/millstream")
 }
