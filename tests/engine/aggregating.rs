@@ -7,15 +7,16 @@ use millstream::operator::guest::{FieldSource, GuestAggregator, GuestInput, Gues
 use millstream::operator::window::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 
 fn aggregator() -> GuestAggregator {
-    let component = engine().load(millstream_tests::guests::summing()).unwrap();
+    let component = engine().load(millstream_tests::guests::summing()).expect("the summing guest loads");
     let amount = FieldSource { name: "amount".into(), column: Some(0), value_type: ValueType::Int, required: true };
     let inputs = vec![GuestInput { fields: vec![amount], broadcast: false }];
-    GuestAggregator::new("/sum", component, GuestSettings { inputs, ..GuestSettings::default() }).unwrap()
+    GuestAggregator::new("/sum", component, GuestSettings { inputs, ..GuestSettings::default() })
+        .expect("it is wired as it asks")
 }
 
 fn summing() -> Box<dyn Accumulate> {
     let task = TaskInfo { operator: "sums".into(), task: 0, parallelism: 1, max_parallelism: 128, states: vec![] };
-    aggregator().create(&task).unwrap()
+    aggregator().create(&task).expect("the summing guest opens")
 }
 
 fn blobs(sums: &[i64]) -> Blobs {
@@ -39,8 +40,10 @@ fn take(amounts: &[(i64, u32)], changes: Vec<Change>) -> (Vec<Option<i64>>, Vec<
     into.bytes.push(&[]);
     into.bytes.push(&[]);
     let rows = Rows { batch: &batch, rows: &rows, cells: &cells, watermark: 0, now: 0 };
-    let bad = summing().accumulate(&rows, &mut into).unwrap();
-    let sum = |cell: usize| into.present[cell].then(|| i64::from_le_bytes(into.bytes.get(cell).try_into().unwrap()));
+    let bad = summing().accumulate(&rows, &mut into).expect("the job goes on");
+    let sum = |cell: usize| {
+        into.present[cell].then(|| i64::from_le_bytes(into.bytes.get(cell).try_into().expect("a sum has 8 bytes")))
+    };
     ((0..3).map(sum).collect(), bad)
 }
 
