@@ -145,6 +145,11 @@ fn a_record_without_a_required_field_is_put_aside_before_the_guest_sees_it() {
     assert_eq!(output.numbers(), [1], "the guest sees one row");
     assert_eq!(output.dead[0].reason, "field `do` is missing, text is needed");
     assert_eq!(output.dead[0].place, Some(1));
+    let mut failing = Rig::new(hostile(), GuestSettings { on_error: OnError::Fail, ..settings() }).unwrap();
+    let mut batch = failing.batch(&[("a", "count", 0, 1)]);
+    batch.columns[0].present = Some(vec![false]);
+    let error = failing.try_batch(batch).unwrap_err();
+    assert!(error.to_string().contains("field `do` is missing"), "{error:#}");
 }
 
 #[test]

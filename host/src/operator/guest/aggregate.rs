@@ -263,8 +263,8 @@ impl Accumulate for Guest {
             cells: rows.cells.to_vec(),
             change: Change::Insert,
         };
-        if self.lowering.may_lack(&part.batch) {
-            let lacking = self.lowering.lacking(&part.batch);
+        let lacking = self.lowering.lacking(&part.batch);
+        if !lacking.is_empty() {
             let whole: Vec<u32> = (0..part.rows.len() as u32)
                 .filter(|row| lacking.binary_search_by_key(row, |(row, _)| *row).is_err())
                 .collect();

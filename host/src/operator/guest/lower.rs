@@ -90,6 +90,9 @@ impl Lowering {
     /// The rows whose required fields are missing or of another type, ascending, each with its reason.
     pub(super) fn lacking(&self, batch: &Batch) -> Vec<(u32, String)> {
         let mut lacking: Vec<(u32, String)> = vec![];
+        if !self.may_lack(batch) {
+            return lacking;
+        }
         for field in self.fields.iter().filter(|field| field.required) {
             for row in 0..batch.len() {
                 let Some(reason) = field.missing(batch, row) else { continue };
@@ -102,7 +105,7 @@ impl Lowering {
     }
 
     /// Whether some row may lack a required field: cheap, and no for nearly all batches.
-    pub(super) fn may_lack(&self, batch: &Batch) -> bool {
+    fn may_lack(&self, batch: &Batch) -> bool {
         self.fields.iter().filter(|field| field.required).any(|field| match field.column {
             Some(index) => {
                 let column = &batch.columns[index];

@@ -23,7 +23,6 @@ pub use lower::FieldSource;
 pub use settings::{GuestInput, GuestPort, GuestSettings, OnError, Reshape};
 
 use super::{Context, Due, Operator};
-use crate::dead_letter::DeadLetter;
 use crate::engine::host::StateCalls;
 use dataflow::record::Batch;
 use dataflow::time::{Clock, Timestamp};
@@ -59,18 +58,9 @@ impl Operator for GuestOperator {
     }
 
     fn on_batch(&mut self, input: usize, mut batch: Batch, context: &mut Context<'_>) -> anyhow::Result<()> {
-        let lowering = &self.lowerings[input];
-        if lowering.may_lack(&batch) {
-            let lacking = lowering.lacking(&batch);
-            if !lacking.is_empty() {
-                let name = &self.shared.operator;
-                let letters =
-                    lacking.iter().map(|(row, reason)| DeadLetter::of_row(name, &batch, *row as usize, reason));
-                context.out.dead.extend(letters);
-                let rows = 0..batch.len() as u32;
-                let whole = |row: &u32| lacking.binary_search_by_key(row, |(row, _)| *row).is_err();
-                batch = batch.select(&rows.filter(whole).collect::<Vec<_>>());
-            }
+        let lacking = self.lowerings[input].lacking(&batch);
+        if !lacking.is_empty() {
+            batch = self.without_lacking(&batch, lacking, context)?;
         }
         if batch.is_empty() { Ok(()) } else { self.run(input, batch, context) }
     }

@@ -84,6 +84,28 @@ impl GuestOperator {
         Ok((!good.is_empty()).then(|| batch.select(&good)))
     }
 
+    /// Puts rows that lack a required field where the job says, before the guest sees them. They are not the guest's fault and do
+    /// not count towards the breaker.
+    pub(super) fn without_lacking(
+        &mut self,
+        batch: &Batch,
+        lacking: Vec<(u32, String)>,
+        context: &mut Context<'_>,
+    ) -> anyhow::Result<Batch> {
+        let whole: Vec<u32> =
+            (0..batch.len() as u32).filter(|row| lacking.binary_search_by_key(row, |(row, _)| *row).is_err()).collect();
+        for (row, reason) in lacking {
+            match self.shared.settings.on_error {
+                OnError::DeadLetter => {
+                    context.out.dead.push(DeadLetter::of_row(self.name(), batch, row as usize, reason))
+                }
+                OnError::Skip => {}
+                OnError::Fail => bail!("operator `{}` cannot take a record: {reason}", self.name()),
+            }
+        }
+        Ok(batch.select(&whole))
+    }
+
     fn run_singly(
         &mut self,
         input: usize,
