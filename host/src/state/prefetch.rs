@@ -194,3 +194,81 @@ impl Prefetched {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::memory::MemoryBackend;
+    use crate::state::{Access, StateDeclaration, StateNumber};
+    use dataflow::key::Keying;
+    use dataflow::record::{Value, Values};
+
+    const NUMBER: StateNumber = StateNumber(2);
+
+    fn subject(renewed_by_reads: bool) -> (MemoryBackend, Prefetched) {
+        let ttl = Some(Ttl { ms: 10, clock: Clock::EventTime, renewed_by_reads });
+        let declaration = StateDeclaration { name: "total".into(), version: 1, access: Access::Point, ttl };
+        let mut backend = MemoryBackend::for_tests(0..8);
+        backend.register(NUMBER, &declaration);
+        (backend, Prefetched::new(Keyed::new(NUMBER, &declaration), ValueType::Int, 8))
+    }
+
+    fn keys(rows: &[i64]) -> Keys {
+        Keying::default().keys(rows.len(), &[&Column::all(Values::Int(rows.to_vec()))]).0
+    }
+
+    const EARLY: Now = Now { watermark: START, now: 0 };
+
+    #[test]
+    fn batch_is_cut_where_a_keys_rows_disagree_about_its_value() {
+        let (_, mut total) = subject(false);
+        // Key 7 has a stamp of 105; rows from 105 on do not see its value. Key 8 has no value.
+        let mut cut = |rows: &[i64], timestamps: &[i64], at| total.cut(&keys(rows), timestamps, &[105, START], at);
+        assert_eq!(cut(&[7, 8, 7], &[100, 101, 104], EARLY), None);
+        assert_eq!(cut(&[7, 8, 7], &[100, 101, 105], EARLY), Some(2));
+        assert_eq!(cut(&[7, 8, 7], &[105, 101, 104], EARLY), Some(2));
+        assert_eq!(cut(&[7, 8, 7], &[105, 101, 106], EARLY), None);
+        // The watermark has passed the stamp: no row sees the value, so all agree.
+        assert_eq!(cut(&[7, 8, 7], &[100, 101, 106], Now { watermark: 105, now: 0 }), None);
+    }
+
+    #[test]
+    fn batch_is_cut_where_a_keys_rows_span_a_time_to_live() {
+        let (_, mut total) = subject(false);
+        let mut cut = |timestamps: &[i64]| total.cut(&keys(&[7, 8, 7, 7]), timestamps, &[START, START], EARLY);
+        assert_eq!(cut(&[100, 200, 109, 109]), None);
+        assert_eq!(cut(&[100, 200, 109, 110]), Some(3));
+        assert_eq!(cut(&[109, 200, 100, 110]), Some(3));
+    }
+
+    #[test]
+    fn values_ride_along_and_go_back_the_last_of_a_key_standing() {
+        let (mut backend, mut total) = subject(false);
+        let (batch, times) = (keys(&[7, 8, 7]), [100, 101, 102]);
+        let mut column = Column::new(ValueType::Int);
+        total.load(&backend, &batch, &times, EARLY, &mut column).unwrap();
+        assert_eq!((column.get(0), column.get(1)), (Value::Absent, Value::Absent));
+        total.write(&mut backend, (&batch, &times), &[0, 1, 2], &Column::all(Values::Int(vec![1, 2, 3])), 0);
+        assert_eq!(total.stamps(&backend, &batch), [112, 111]);
+        let mut column = Column::new(ValueType::Int);
+        total.load(&backend, &batch, &[111, 111, 111], EARLY, &mut column).unwrap();
+        assert_eq!((column.get(0), column.get(1)), (Value::Int(3), Value::Absent));
+        let mut cleared = Column::new(ValueType::Int);
+        cleared.push_absent();
+        total.write(&mut backend, (&batch, &times), &[2], &cleared, 0);
+        assert_eq!(total.stamps(&backend, &batch), [START, 111]);
+    }
+
+    #[test]
+    fn reading_renews_a_value_and_never_shortens_its_life() {
+        let (mut backend, mut total) = subject(true);
+        let batch = keys(&[7]);
+        total.write(&mut backend, (&batch, &[100]), &[0], &Column::all(Values::Int(vec![1])), 0);
+        for (timestamp, stamp) in [(105, 115), (95, 115)] {
+            let mut column = Column::new(ValueType::Int);
+            let stamps = total.load(&backend, &batch, &[timestamp], EARLY, &mut column).unwrap();
+            total.renew(&mut backend, &batch, &stamps, (&column, 0), 0);
+            assert_eq!(total.stamps(&backend, &batch), [stamp]);
+        }
+    }
+}

@@ -144,6 +144,9 @@ proptest! {
 /// Items with their stamps, by key.
 type Items = BTreeMap<u8, Vec<(i64, Vec<u8>)>>;
 
+/// Entries with their stamps, by name.
+type Entries = BTreeMap<Vec<u8>, (i64, Vec<u8>)>;
+
 struct Subject {
     ttl: Option<Ttl>,
     declared: Vec<(StateNumber, StateDeclaration)>,
@@ -156,7 +159,7 @@ struct Subject {
     now: i64,
     values: BTreeMap<u8, (i64, Vec<u8>)>,
     lists: Items,
-    maps: BTreeMap<u8, BTreeMap<Vec<u8>, (i64, Vec<u8>)>>,
+    maps: BTreeMap<u8, Entries>,
     written: u8,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     #[inline]
     pub(super) fn new(access: Access, row: &'a [u8]) -> Self {
-        Self { row, hash: if access == Access::Ordered { 0 } else { xxh3_64(row) } }
+        Self { row, hash: if access == Access::Ordered { 0 } else { hash(row) } }
     }
 }
 
@@ -58,8 +58,14 @@ pub(super) fn slice_of(row: &[u8]) -> Slice {
     }
 }
 
+/// Rows of one key group may agree in the low bits of this very hash, which choose the group: others choose the slot.
+#[inline]
+fn hash(row: &[u8]) -> u64 {
+    xxh3_64(row).rotate_right(20)
+}
+
 fn rehash(row: &Row) -> u64 {
-    xxh3_64(row.key())
+    hash(row.key())
 }
 
 #[inline]
