@@ -1,89 +1,93 @@
-//! Gathers the rows of windows whose time has come: windows in time order, keys in byte order, some thousand a call. A window of
-//! very many keys is read some groups of keys at a time, each run in byte order, so that memory stays bounded.
+//! Gathers the rows of windows whose time has come: windows in time order, some thousand rows a call, whole key groups at a
+//! time, so that what has fired is marked or freed by the group and not by the row. A window that fits one call comes in the
+//! byte order of its keys; a larger one in runs of key groups, each in byte order.
 
 use super::Accumulate;
 use super::panes::Panes;
-use super::slices::Groups;
+use super::slices::{Groups, Slices};
 use super::store::{Sent, Store};
 use crate::state::StateBackend;
-use dataflow::key::KeyGroup;
 use dataflow::record::Blobs;
 use dataflow::time::Timestamp;
 use dataflow::window::Tumbling;
 
-/// Rows read before they are sorted, at key group boundaries.
-const RUN_ROWS: usize = 256 * 1024;
+/// Panes after which a call ends, at the boundary of a key group.
+pub(super) const PANES_PER_CALL: usize = 4096;
 
-/// A slice that is being fired. A cache: what has been sent is marked in the state or gone from it.
+/// Rows of one slice, as they were read.
 #[derive(Debug, Default)]
-pub(super) struct Firing {
-    slice: Option<Timestamp>,
-    /// Key groups still to be read, last first.
-    groups: Vec<KeyGroup>,
+pub(super) struct Run {
+    groups: Groups,
     keys: Blobs,
     accumulators: Blobs,
     rows: Vec<Found>,
-    /// How many of `rows` have been handed out.
-    done: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Found {
     index: u32,
-    group: KeyGroup,
     sent: Sent,
     version: u16,
 }
 
-impl Firing {
-    /// The slice under way.
-    pub(super) fn slice(&self) -> Option<Timestamp> {
-        self.slice
-    }
+/// What a call has gathered beside panes: which groups of which slices.
+pub(super) type Taken = Vec<(Timestamp, Groups)>;
 
-    /// Begins with a slice.
-    pub(super) fn begin(&mut self, end: Timestamp, groups: &Groups) {
-        self.slice = Some(end);
-        self.groups = groups.iter().collect();
-        self.groups.reverse();
-        self.forget_run();
-    }
-
-    /// Forgets what is under way; the next firing begins with the slice again.
-    pub(super) fn stop(&mut self) {
-        if self.slice.take().is_some() {
-            self.forget_run();
+/// Fills `panes` with what is due at `watermark`; answers where it came from.
+pub(super) fn gather(
+    (state, store, slices): (&dyn StateBackend, &Store, &Slices),
+    (windows, watermark): (Tumbling, Timestamp),
+    logic: &mut dyn Accumulate,
+    panes: &mut Panes,
+) -> anyhow::Result<Taken> {
+    panes.clear();
+    let mut taken = Taken::new();
+    for (end, groups) in slices.due(watermark) {
+        let run = Run::read(state, store, end, groups);
+        // Why: a window that fits one call must not be torn in two; it begins the next.
+        if !taken.is_empty() && panes.len() + run.rows.len() > PANES_PER_CALL {
+            break;
+        }
+        run.push_to(panes, (store, windows), end, logic)?;
+        let whole = run.groups.len() == groups.len();
+        taken.push((end, run.groups));
+        if !whole || panes.len() >= PANES_PER_CALL {
+            break;
         }
     }
+    Ok(taken)
+}
 
-    fn forget_run(&mut self) {
-        self.keys = Blobs::default();
-        self.accumulators = Blobs::default();
-        self.rows.clear();
-        self.done = 0;
+impl Run {
+    /// The rows of a slice, until there are enough for a call.
+    fn read(state: &dyn StateBackend, store: &Store, end: Timestamp, groups: &Groups) -> Self {
+        let mut run = Self::default();
+        for group in groups.iter() {
+            run.groups.insert(group);
+            store.scan(state, group, end, |key, accumulator, sent, version| {
+                run.rows.push(Found { index: run.rows.len() as u32, sent, version });
+                run.keys.push(key);
+                run.accumulators.push(accumulator);
+            });
+            if run.rows.len() >= PANES_PER_CALL {
+                break;
+            }
+        }
+        let keys = &run.keys;
+        run.rows.sort_unstable_by(|a, b| keys.get(a.index as usize).cmp(keys.get(b.index as usize)));
+        run
     }
 
-    /// Moves rows of the slice to `panes` until there are `limit`; answers the slice once it has no more.
-    pub(super) fn pull(
-        &mut self,
-        (state, store, windows): (&dyn StateBackend, &Store, Tumbling),
-        logic: &mut dyn Accumulate,
-        limit: usize,
+    /// Moves what is to be sent to `panes`: all but windows whose rows were all taken back.
+    fn push_to(
+        &self,
         panes: &mut Panes,
-    ) -> anyhow::Result<Option<Timestamp>> {
-        let end = self.slice.expect("a slice is pulled from after it has begun");
-        while panes.len() < limit {
-            let Some(&found) = self.rows.get(self.done) else {
-                if self.groups.is_empty() {
-                    self.stop();
-                    return Ok(Some(end));
-                }
-                self.read_run(state, store, end);
-                continue;
-            };
-            self.done += 1;
+        (store, windows): (&Store, Tumbling),
+        end: Timestamp,
+        logic: &mut dyn Accumulate,
+    ) -> anyhow::Result<()> {
+        for found in &self.rows {
             let (key, old) = (self.keys.get(found.index as usize), self.accumulators.get(found.index as usize));
-            let at = (found.group, end, key);
             let migrated;
             let accumulator = if store.is_current(found.version) {
                 old
@@ -92,31 +96,10 @@ impl Firing {
                 migrated.get(0)
             };
             if found.sent.panes > 0 || !logic.is_empty(accumulator) {
-                panes.push(windows, at, accumulator, found.sent);
+                panes.push(windows.start(end), end, key, accumulator, found.sent);
             }
         }
-        let whole = self.done == self.rows.len() && self.groups.is_empty();
-        if whole {
-            self.stop();
-        }
-        Ok(whole.then_some(end))
-    }
-
-    fn read_run(&mut self, state: &dyn StateBackend, store: &Store, end: Timestamp) {
-        self.forget_run();
-        while self.rows.len() < RUN_ROWS
-            && let Some(group) = self.groups.pop()
-        {
-            store.scan(state, group, end, |key, accumulator, sent, version| {
-                if !sent.at_end {
-                    self.rows.push(Found { index: self.rows.len() as u32, group, sent, version });
-                    self.keys.push(key);
-                    self.accumulators.push(accumulator);
-                }
-            });
-        }
-        let keys = &self.keys;
-        self.rows.sort_unstable_by(|a, b| keys.get(a.index as usize).cmp(keys.get(b.index as usize)));
+        Ok(())
     }
 }
 

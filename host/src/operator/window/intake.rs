@@ -4,6 +4,7 @@
 use super::cells::Cells;
 use super::firing::one;
 use super::operator::WindowOperator;
+use super::slices::Groups;
 use super::store::Sent;
 use super::{Accumulate, Accumulators, Bad, Rows};
 use crate::state::StateBackend;
@@ -38,12 +39,20 @@ impl WindowOperator {
         intake.cells.clear(keys.distinct.len());
         // A slice that contains nothing: the first row finds its own.
         let (mut slice, mut phase) = (Slice { start: 0, end: START }, Phase::Open);
+        let mut has_fired: Option<&Groups> = None;
         for (row, (&timestamp, &key)) in batch.timestamps.iter().zip(&keys.of).enumerate() {
             if !slice.contains(timestamp) {
                 slice = self.windows.slice(timestamp);
                 phase = self.lateness.phase(slice.end, watermark);
+                has_fired = self.slices.fired.get(&slice.end);
             }
             match phase {
+                // Why: after a restore to a cut within a firing, the watermark has yet to come where the window fired.
+                Phase::Open
+                    if has_fired.is_some_and(|fired| fired.contains(group(keys, key, self.max_parallelism))) =>
+                {
+                    intake.late.push(row as u32);
+                }
                 Phase::Open => {
                     intake.open.push(row as u32);
                     intake.cell_of.push(intake.cells.place(slice.end, key));
@@ -94,9 +103,7 @@ impl WindowOperator {
             }
             let group = group(keys, cell.key, self.max_parallelism);
             let at = (group, cell.end, keys.distinct.get(cell.key as usize));
-            // Why: a window that takes rows again after its pane was sent has something new to say.
-            let sent = Sent { at_end: false, ..intake.sent[index] };
-            self.store.put(state, at, intake.accumulators.bytes.get(index), sent);
+            self.store.put(state, at, intake.accumulators.bytes.get(index), intake.sent[index]);
             if last != Some((cell.end, group)) {
                 self.slices.open.entry(cell.end).or_default().insert(group);
                 last = Some((cell.end, group));

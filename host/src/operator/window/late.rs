@@ -37,10 +37,15 @@ impl WindowOperator {
             let cell = self.late.cells.place(slice.end, key) as usize;
             if cell == self.late.loaded.len() {
                 let mut accumulators = Accumulators::default();
-                let (sent, version) = self.store.load(state, at, self.logic.blank(), &mut accumulators);
+                let (mut sent, version) = self.store.load(state, at, self.logic.blank(), &mut accumulators);
                 if !self.store.is_current(version) {
                     migrate_last(&mut *self.logic, version, &mut accumulators.bytes)?;
                 }
+                let was_there = accumulators.present[0] && !sent.counts_end;
+                if was_there && (sent.panes > 0 || !self.logic.is_empty(accumulators.bytes.get(0))) {
+                    sent.panes += 1;
+                }
+                sent.counts_end = true;
                 self.late.loaded.push((accumulators, sent));
             }
             let (accumulators, sent) = &mut self.late.loaded[cell];
@@ -48,8 +53,8 @@ impl WindowOperator {
             let bad = self.logic.accumulate(&rows, accumulators)?;
             let accumulator = accumulators.bytes.get(0);
             if bad.is_empty() && (sent.panes > 0 || !self.logic.is_empty(accumulator)) {
-                self.panes.push(self.windows, at, accumulator, *sent);
-                *sent = sent.one_more();
+                self.panes.push(slice.start, slice.end, at.2, accumulator, *sent);
+                sent.panes += 1;
             }
             all_bad.extend(bad);
         }
@@ -63,7 +68,9 @@ impl WindowOperator {
                 let group = group(keys, cell.key, self.max_parallelism);
                 let at = (group, cell.end, keys.distinct.get(cell.key as usize));
                 self.store.put(state, at, accumulators.bytes.get(0), *sent);
-                self.slices.fired.entry(cell.end).or_default().insert(group);
+                if self.slices.fired.entry(cell.end).or_default().insert(group) {
+                    self.store.mark_fired(state, group, cell.end);
+                }
             }
         }
     }

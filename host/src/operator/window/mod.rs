@@ -6,7 +6,8 @@
 //!             └ closed ─▶ port 1, counted                  watermark ─▶ firing ─▶ panes, port 0 ─▶ free
 //!
 //! row     slice end i64 BE, sign flipped · key
-//! value   accumulator · bookkeeping u32 LE (panes sent · 2 + 1 once the pane at the window's end was sent)
+//!         slice end · 0xff, empty: the mark that this key group of the slice has fired
+//! value   accumulator · bookkeeping u32 LE (panes sent · 2, + 1 if that counts the pane at the window's end)
 //! ```
 //!
 //! Invariant: everything is in the state. What the operator holds beside it is scratch space or is built again by `open`.

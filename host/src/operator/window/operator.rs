@@ -2,7 +2,7 @@
 //! windows' ends, and frees what can no longer change. Nothing is written before all that can fail has succeeded.
 
 use super::factory::WindowFactory;
-use super::firing::Firing;
+use super::firing::{self, Taken};
 use super::intake::Intake;
 use super::late::LateCells;
 use super::panes::{Layout, Panes};
@@ -18,9 +18,6 @@ use dataflow::time::Timestamp;
 use dataflow::window::{Lateness, Phase, Timing, Tumbling};
 use std::ops::Range;
 
-/// Panes that one call of `on_watermark` sends at most.
-const PANES_PER_CALL: usize = 4096;
-
 /// One task's window. See the module for what it does.
 pub(super) struct WindowOperator {
     name: String,
@@ -35,12 +32,9 @@ pub(super) struct WindowOperator {
     groups: Range<u16>,
     pub(super) max_parallelism: u16,
     pub(super) slices: Slices,
-    firing: Firing,
     pub(super) intake: Intake,
     pub(super) late: LateCells,
     pub(super) panes: Panes,
-    /// Slices that were sent whole in this call.
-    whole: Vec<Timestamp>,
 }
 
 impl WindowOperator {
@@ -62,11 +56,9 @@ impl WindowOperator {
             groups: KeyGroup::range(task.task, task.parallelism, task.max_parallelism),
             max_parallelism: task.max_parallelism,
             slices: Slices::default(),
-            firing: Firing::default(),
             intake: Intake::default(),
             late: LateCells::default(),
             panes: Panes::default(),
-            whole: vec![],
         }
     }
 
@@ -108,40 +100,18 @@ impl WindowOperator {
         }
     }
 
-    /// Gathers what is due into `panes`, and notes which slices are in it whole.
-    fn gather(&mut self, state: &dyn StateBackend, watermark: Timestamp) -> anyhow::Result<()> {
-        self.panes.clear();
-        self.whole.clear();
-        while self.panes.len() < PANES_PER_CALL {
-            if self.firing.slice().is_none() {
-                match self.slices.due(self.whole.last().copied(), watermark) {
-                    Some((end, groups)) => self.firing.begin(end, groups),
-                    None => break,
-                }
-            }
-            let from = (state, &self.store, self.windows);
-            if let Some(end) = self.firing.pull(from, &mut *self.logic, PANES_PER_CALL, &mut self.panes)? {
-                self.whole.push(end);
-            }
-        }
-        Ok(())
-    }
-
     /// Marks what was sent, or frees it where nothing more can come.
-    fn settle(&mut self, state: &mut dyn StateBackend, watermark: Timestamp) {
-        for index in 0..self.panes.len() {
-            let at = (self.panes.groups[index], self.panes.ends[index], self.panes.keys.get(index));
-            let closed = self.lateness.phase(at.1, watermark) == Phase::Closed;
-            if !closed {
-                let sent = self.panes.sent[index].one_more();
-                self.store.put(state, at, self.panes.accumulators.get(index), sent);
-            } else if self.whole.binary_search(&at.1).is_err() {
-                self.store.delete(state, at);
-            }
-        }
-        for end in self.whole.drain(..) {
-            if let Some(groups) = self.slices.open.remove(&end) {
-                self.slices.fired.insert(end, groups);
+    fn settle(&mut self, taken: Taken, state: &mut dyn StateBackend, watermark: Timestamp) {
+        for (end, groups) in taken {
+            let closed = self.lateness.phase(end, watermark) == Phase::Closed;
+            self.slices.close(end, &groups);
+            for group in groups.iter() {
+                if closed {
+                    self.store.free(state, group, end);
+                } else {
+                    self.store.mark_fired(state, group, end);
+                    self.slices.fired.entry(end).or_default().insert(group);
+                }
             }
         }
         while let Some(first) = self.slices.fired.first_entry() {
@@ -155,7 +125,7 @@ impl WindowOperator {
 
     /// Whether a watermark has anything to do.
     fn has_due(&self, watermark: Timestamp) -> bool {
-        let fires = self.slices.due(None, watermark).is_some();
+        let fires = self.slices.due(watermark).next().is_some();
         let frees = |(end, _): (&Timestamp, _)| self.lateness.phase(*end, watermark) == Phase::Closed;
         fires || self.slices.fired.first_key_value().is_some_and(frees)
     }
@@ -163,13 +133,11 @@ impl WindowOperator {
 
 impl Operator for WindowOperator {
     fn open(&mut self, context: &mut Context<'_>) -> anyhow::Result<()> {
-        self.slices = Slices::found(&**context.state, &self.store, self.groups.clone(), context.watermark);
-        self.firing.stop();
+        self.slices = Slices::found(&**context.state, &self.store, self.groups.clone());
         Ok(())
     }
 
     fn on_batch(&mut self, _input: usize, batch: Batch, context: &mut Context<'_>) -> anyhow::Result<()> {
-        self.firing.stop();
         let mut out = Emitter::default();
         let batch = if batch.faults.is_empty() { batch } else { self.without_faults(batch, &mut out) };
         let synthetic = if batch.keys.is_none() { Some(unkeyed(batch.len())) } else { None };
@@ -205,9 +173,11 @@ impl Operator for WindowOperator {
         if !self.has_due(context.watermark) {
             return Ok(Due::Done);
         }
-        self.gather(&**context.state, context.watermark)?;
+        let from = (&**context.state, &self.store, &self.slices);
+        let time = (self.windows, context.watermark);
+        let taken = firing::gather(from, time, &mut *self.logic, &mut self.panes)?;
         let (batch, dead) = self.layout.finish(&self.panes, Timing::at(context.watermark), &mut *self.logic)?;
-        self.settle(&mut **context.state, context.watermark);
+        self.settle(taken, &mut **context.state, context.watermark);
         context.out.emit(WindowFactory::PANES, batch);
         context.out.dead.extend(dead);
         Ok(if self.has_due(context.watermark) { Due::More } else { Due::Done })

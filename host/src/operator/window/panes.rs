@@ -3,15 +3,14 @@
 use super::store::Sent;
 use super::{Accumulate, Bad, Finishing};
 use crate::dead_letter::{DeadLetter, VALUE_BYTES_MAX};
-use dataflow::key::{self, KeyGroup};
+use dataflow::key;
 use dataflow::record::{Batch, Blobs, Column, Field, Schema, Value, ValueType, Values};
 use dataflow::time::Timestamp;
-use dataflow::window::{Timing, Tumbling};
+use dataflow::window::Timing;
 
 /// Panes to be sent, in order.
 #[derive(Debug, Default)]
 pub(super) struct Panes {
-    pub(super) groups: Vec<KeyGroup>,
     pub(super) keys: Blobs,
     pub(super) starts: Vec<Timestamp>,
     pub(super) ends: Vec<Timestamp>,
@@ -29,16 +28,9 @@ impl Panes {
         self.ends.len()
     }
 
-    pub(super) fn push(
-        &mut self,
-        windows: Tumbling,
-        (group, end, key): (KeyGroup, Timestamp, &[u8]),
-        accumulator: &[u8],
-        sent: Sent,
-    ) {
-        self.groups.push(group);
+    pub(super) fn push(&mut self, start: Timestamp, end: Timestamp, key: &[u8], accumulator: &[u8], sent: Sent) {
         self.keys.push(key);
-        self.starts.push(windows.start(end));
+        self.starts.push(start);
         self.ends.push(end);
         self.accumulators.push(accumulator);
         self.sent.push(sent);

@@ -22,28 +22,27 @@ pub(super) struct Store {
 pub(super) struct Sent {
     /// Panes so far: the index of the next.
     pub(super) panes: u32,
-    /// The pane at the window's end is among them, with all that is in the accumulator.
-    pub(super) at_end: bool,
+    /// The number counts the pane at the window's end. It does not in rows that were last written before that pane: firing
+    /// marks the key group and leaves the rows alone.
+    pub(super) counts_end: bool,
 }
 
 impl Sent {
     const BYTES: usize = 4;
 
     fn encode(self) -> [u8; Self::BYTES] {
-        (self.panes << 1 | u32::from(self.at_end)).to_le_bytes()
+        (self.panes << 1 | u32::from(self.counts_end)).to_le_bytes()
     }
 
     fn split(value: &[u8]) -> (&[u8], Self) {
         let (accumulator, bytes) = value.split_last_chunk().expect("a window's row ends with its bookkeeping");
         let number = u32::from_le_bytes(*bytes);
-        (accumulator, Self { panes: number >> 1, at_end: number & 1 == 1 })
-    }
-
-    /// After the pane at the window's end, or a late one.
-    pub(super) fn one_more(self) -> Self {
-        Self { panes: self.panes + 1, at_end: true }
+        (accumulator, Self { panes: number >> 1, counts_end: number & 1 == 1 })
     }
 }
+
+/// Stands where the key would: this key group of the slice has fired. No key begins with this byte.
+const FIRED: &[u8] = &[0xff];
 
 /// The first 8 bytes of the rows of a slice.
 fn prefix(end: Timestamp) -> [u8; 8] {
@@ -110,10 +109,17 @@ impl Store {
         state.put(Address { group, state: self.state, row: &self.row }, meta, &self.value);
     }
 
-    /// Removes the row of a key in a slice.
-    pub(super) fn delete(&mut self, state: &mut dyn StateBackend, (group, end, key): (KeyGroup, Timestamp, &[u8])) {
-        self.set_row(end, key);
-        state.delete(Address { group, state: self.state, row: &self.row });
+    /// Marks that a key group of a slice has fired.
+    pub(super) fn mark_fired(&mut self, state: &mut dyn StateBackend, group: KeyGroup, end: Timestamp) {
+        self.set_row(end, FIRED);
+        let meta = RowMeta { expiry: NEVER, version: self.version };
+        state.put(Address { group, state: self.state, row: &self.row }, meta, &[]);
+    }
+
+    /// Whether a key group of a slice has fired.
+    pub(super) fn has_fired(&self, state: &dyn StateBackend, group: KeyGroup, end: Timestamp) -> bool {
+        let row = [&prefix(end), FIRED].concat();
+        state.get(Address { group, state: self.state, row: &row }, &mut vec![]).is_some()
     }
 
     /// The first slice of a group that ends at `from` or later.
@@ -136,14 +142,16 @@ impl Store {
     ) {
         with_bounds(end, |bounds| {
             state.scan(group, self.state, bounds, &mut |row, meta, value| {
-                let (accumulator, sent) = Sent::split(value);
-                visit(&row[8..], accumulator, sent, meta.version);
+                if &row[8..] != FIRED {
+                    let (accumulator, sent) = Sent::split(value);
+                    visit(&row[8..], accumulator, sent, meta.version);
+                }
                 ControlFlow::Continue(())
             });
         });
     }
 
-    /// Removes all rows of a slice in a group.
+    /// Removes all rows of a slice in a group, and its mark.
     pub(super) fn free(&self, state: &mut dyn StateBackend, group: KeyGroup, end: Timestamp) {
         with_bounds(end, |bounds| state.delete_range(group, self.state, bounds));
     }

@@ -115,10 +115,24 @@ fn a_big_window_fires_in_slices_and_a_restart_between_them_repeats_and_loses_not
             fed.restart();
         }
         panes.extend(fed.panes());
+        panes.sort_unstable();
         let expected: Vec<String> = names.iter().map(|name| format!("{name} 0 on_time 0 1 1")).collect();
         assert_eq!(panes, expected);
         assert_eq!(slices, 2);
         fed.advance(2 * SIZE);
         assert_eq!(fed.rows_kept(), 0);
+    }
+}
+
+#[test]
+fn a_window_that_fits_one_call_is_not_torn_and_comes_in_byte_order() {
+    let names: Vec<String> = (0..3_000).map(|number| format!("key-{number:05}")).collect();
+    let rows: Vec<_> = names.iter().flat_map(|name| [(name.as_str(), 0, 1), (name.as_str(), SIZE, 1)]).collect();
+    let mut fed = Fed::new(settings(0), count_and_sum(false));
+    fed.feed(&rows);
+    for window in [0, 1] {
+        let more = fed.fire_some(END) == Due::More;
+        let expected: Vec<String> = names.iter().map(|name| format!("{name} {window} end_of_input 0 1 1")).collect();
+        assert_eq!((fed.panes(), more), (expected, window == 0));
     }
 }
