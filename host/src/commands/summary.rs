@@ -1,0 +1,65 @@
+//! What a run did, told at its end.
+
+use super::progress::grouped;
+use millstream::job::Status;
+use std::path::Path;
+use std::time::Duration;
+
+/// Records in and out per node, late, dead letters and where they are, checkpoints, duration.
+pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, took: Duration) -> String {
+    let width = status.nodes.iter().map(|node| node.name.len()).max().unwrap_or(0).max(4);
+    let mut text = format!("{job}: {:.1}s\n", took.as_secs_f64());
+    text += &format!("  {:width$} {:>14} {:>14} {:>10} {:>10}\n", "node", "in", "out", "late", "dead");
+    for node in &status.nodes {
+        text += &format!(
+            "  {:width$} {:>14} {:>14} {:>10} {:>10}\n",
+            node.name,
+            grouped(node.sum(|task| &task.records_in)),
+            grouped(node.sum(|task| &task.records_out)),
+            grouped(node.sum(|task| &task.late_records_dropped)),
+            grouped(node.sum(|task| &task.dead_letters)),
+        );
+    }
+    let dead: u64 = status.nodes.iter().map(|node| node.sum(|task| &task.dead_letters)).sum();
+    if let (Some(folder), true) = (dead_letters, dead > 0) {
+        text += &format!("  {} dead letters, with reasons: {}\n", grouped(dead), folder.display());
+    }
+    let faults: u64 = status.nodes.iter().map(|node| node.sum(|task| &task.guest_faults)).sum();
+    if faults > 0 {
+        text += &format!("  {} calls of guests failed\n", grouped(faults));
+    }
+    let checkpoints = status.checkpoints();
+    text += &format!("  {} checkpoints", checkpoints.decided);
+    if checkpoints.abandoned > 0 {
+        text += &format!(", {} given up", checkpoints.abandoned);
+        if let Some(reason) = &checkpoints.last_failure {
+            text += &format!(" (the last: {reason})");
+        }
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow::graph::Role;
+    use millstream::job::NodeStatus;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_summary_says_where_the_dead_letters_are() {
+        let node = NodeStatus { name: "rides".into(), role: Role::Source, tasks: vec![Arc::default()] };
+        let status = Status::new(vec![node]);
+        status.nodes[0].tasks[0].records_out.add(12_000);
+        status.nodes[0].tasks[0].dead_letters.add(2);
+        let text = summary("job", &status, Some(Path::new("dead")), Duration::from_millis(1_540));
+        let expected = "\
+job: 1.5s
+  node              in            out       late       dead
+  rides              0         12,000          0          2
+  2 dead letters, with reasons: dead
+  0 checkpoints
+";
+        assert_eq!(text, expected);
+    }
+}
