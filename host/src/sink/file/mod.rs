@@ -10,15 +10,15 @@
 mod directory;
 mod marker;
 mod single;
+mod sink;
 mod staging;
 
 use super::encode::{self, Encoder};
 use super::{Sink, SinkFactory, SinkInput};
-use anyhow::{Context, bail, ensure};
-use dataflow::checkpoint::{CheckpointId, Payload};
-use dataflow::record::Batch;
+use anyhow::ensure;
+use dataflow::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
-use staging::Staging;
+use sink::FileSink;
 use std::path::{Path, PathBuf};
 
 /// Where rows go and how they are written.
@@ -65,12 +65,7 @@ impl SinkFactory for Factory {
         } else {
             Box::new(directory::Directory::open(&self.settings, input)?)
         };
-        let staging = Staging::new(target.folder(), target.staged_prefix());
-        if input.fresh {
-            staging.remove_all_but(&[])?;
-        }
-        let applied = target.applied()?;
-        Ok(Box::new(FileSink { encoder, staging, target, applied, waiting: vec![], swept: input.fresh }))
+        Ok(Box::new(FileSink::open(encoder, target, input.fresh)?))
     }
 }
 
@@ -94,13 +89,6 @@ struct Part {
     at: u64,
 }
 
-/// A payload: every part that had not been applied when it was made. A checkpoint that was abandoned is thus carried by
-/// the next one.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Staged {
-    parts: Vec<Part>,
-}
-
 /// What the two forms of target differ in.
 trait Target: Send {
     fn folder(&self) -> &Path;
@@ -111,73 +99,6 @@ trait Target: Send {
     fn publish(&mut self, checkpoint: CheckpointId, parts: &[Part]) -> anyhow::Result<()>;
     /// As the target itself tells.
     fn applied(&self) -> anyhow::Result<Option<CheckpointId>>;
-}
-
-struct FileSink {
-    encoder: Encoder,
-    staging: Staging,
-    target: Box<dyn Target>,
-    applied: Option<CheckpointId>,
-    /// Staged, not yet applied.
-    waiting: Vec<Part>,
-    /// What an earlier run left undecided has been removed.
-    swept: bool,
-}
-
-impl Sink for FileSink {
-    fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        if self.staging.is_empty() && self.target.place(CheckpointId(0), &self.waiting).1 == 0 {
-            self.staging.buffer.extend_from_slice(self.encoder.header());
-        }
-        self.encoder.write(batch, &mut self.staging.buffer)?;
-        self.staging.written()
-    }
-
-    fn stage(&mut self, checkpoint: CheckpointId) -> anyhow::Result<Payload> {
-        refuse_older(self.applied, checkpoint, self.target.folder())?;
-        if let Some((staged, bytes)) = self.staging.seal(checkpoint)? {
-            let (file, at) = self.target.place(checkpoint, &self.waiting);
-            self.waiting.push(Part { checkpoint, staged, bytes, file, at });
-        }
-        let payload = serde_json::to_value(Staged { parts: self.waiting.clone() });
-        Ok(Payload(payload.context("writing down what a file sink staged")?))
-    }
-
-    fn apply(&mut self, checkpoint: CheckpointId, payload: &Payload) -> anyhow::Result<()> {
-        let staged: Staged = if payload.0.is_null() {
-            Staged::default()
-        } else {
-            serde_json::from_value(payload.0.clone())
-                .with_context(|| format!("reading what a file sink staged for checkpoint {checkpoint}"))?
-        };
-        self.target.publish(checkpoint, &staged.parts)?;
-        self.applied = self.applied.max(Some(checkpoint));
-        self.waiting.retain(|part| part.checkpoint > checkpoint);
-        if !self.swept {
-            self.staging.remove_all_but(&self.waiting)?;
-            self.swept = true;
-        }
-        Ok(())
-    }
-
-    fn applied(&mut self) -> anyhow::Result<Option<CheckpointId>> {
-        Ok(self.applied)
-    }
-}
-
-/// A target that is ahead of the job would swallow rows: it takes them for applied.
-fn refuse_older(applied: Option<CheckpointId>, checkpoint: CheckpointId, target: &Path) -> anyhow::Result<()> {
-    if let Some(applied) = applied.filter(|&applied| applied >= checkpoint) {
-        bail!(
-            "`{}` already holds checkpoint {applied}, but the job is only at {checkpoint}: it was started from an older \
-             state; start it with `--fresh` or write somewhere else",
-            target.display()
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]

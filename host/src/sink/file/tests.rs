@@ -3,6 +3,7 @@
 use super::*;
 use crate::sink::contract::{self, Target};
 use crate::sink::encode::Format;
+use dataflow::checkpoint::Payload;
 use std::fs;
 use tempfile::TempDir;
 

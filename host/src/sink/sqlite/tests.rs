@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::sink::contract::{self, Target};
+use dataflow::checkpoint::{CheckpointId, Payload};
+use dataflow::record::Batch;
 use dataflow::record::{Change, Field, Schema, Value, ValueType};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 struct Database {
