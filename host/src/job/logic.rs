@@ -124,19 +124,16 @@ impl Computed {
         }
     }
 
-    /// `columns`: where the fields it reads lie.
-    fn aggregator(&self, operator: &str, columns: &[usize]) -> anyhow::Result<Arc<dyn window::Aggregator>> {
-        match &self.by {
-            By::Host { function, value_type, .. } => {
-                let field = columns.first().map(|&column| (column, *value_type));
-                let aggregate = rules::Aggregate { function: *function, field };
-                Ok(Arc::new(window::BuiltIn::new(&[(self.column.clone(), aggregate)], false)?))
-            }
-            By::Guest { component, guest } => {
-                let _ = (component, guest);
-                anyhow::bail!("operator `{operator}`: guest aggregates are not wired yet")
-            }
-        }
+    /// What the host computes, with the name of its column. `columns`: where the fields it reads lie.
+    fn by_host(&self, columns: &[usize]) -> Option<(String, rules::Aggregate)> {
+        let By::Host { function, value_type, .. } = &self.by else { return None };
+        let field = columns.first().map(|&column| (column, *value_type));
+        Some((self.column.clone(), rules::Aggregate { function: *function, field }))
+    }
+
+    /// What a guest computes.
+    fn by_guest(&self, operator: &str, _columns: &[usize]) -> anyhow::Result<Arc<dyn window::Aggregator>> {
+        anyhow::bail!("operator `{operator}`: guest aggregates are not wired yet")
     }
 }
 
@@ -204,11 +201,25 @@ impl WindowLogic {
             input_retracts: false,
         };
         let mut rest = columns;
-        let mut parts = Vec::new();
+        let mut parts: Vec<Arc<dyn window::Aggregator>> = Vec::new();
+        // The host's aggregates between two guests share one accumulator.
+        let mut host = Vec::new();
         for aggregate in &self.aggregates {
             let (own, others) = rest.split_at(aggregate.wants().len());
-            parts.push(aggregate.aggregator(&self.name, own)?);
             rest = others;
+            match aggregate.by_host(own) {
+                Some(by_host) => host.push(by_host),
+                None => {
+                    if !host.is_empty() {
+                        parts
+                            .push(Arc::new(window::BuiltIn::new(&std::mem::take(&mut host), settings.input_retracts)?));
+                    }
+                    parts.push(aggregate.by_guest(&self.name, own)?);
+                }
+            }
+        }
+        if !host.is_empty() {
+            parts.push(Arc::new(window::BuiltIn::new(&host, settings.input_retracts)?));
         }
         let aggregator = if parts.len() == 1 { parts.remove(0) } else { Arc::new(window::Combined::new(parts)) };
         WindowFactory::new(settings, aggregator)
