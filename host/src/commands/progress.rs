@@ -15,9 +15,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of a job started at `now` on the monotonic clock.
-    pub(super) fn new(job: &str, now: Duration) -> Self {
-        Self { job: job.to_string(), started: now, last: now, counts: vec![], rates: vec![] }
+    /// Of a job started at `now` on the monotonic clock; what `status` counts already is of earlier runs.
+    pub(super) fn new(job: &str, status: &Status, now: Duration) -> Self {
+        let mut progress = Self { job: job.to_string(), started: now, last: now, counts: vec![], rates: vec![] };
+        progress.advance(status, now);
+        progress
     }
 
     /// Takes rates since the last call.
@@ -157,7 +159,8 @@ mod tests {
     #[test]
     fn rates_are_taken_between_two_looks_over_all_tasks() {
         let status = status();
-        let mut progress = Progress::new("job", Duration::from_secs(10));
+        status.nodes[0].tasks[0].records_out.add(900_000);
+        let mut progress = Progress::new("job", &status, Duration::from_secs(10));
         status.nodes[0].tasks[0].records_out.add(1_000);
         progress.advance(&status, Duration::from_secs(11));
         status.nodes[0].tasks[0].records_out.add(2_000);

@@ -98,7 +98,7 @@ fn writes_to_terminal(definition: &Definition) -> bool {
 /// Shows progress and passes on the wish to stop, until the job has ended.
 fn watch(name: &str, running: &RunningJob, stop: &AtomicBool, screen: &Screen, redraw: bool, env: &Env) {
     let every = if redraw { REDRAW } else { LINE };
-    let mut progress = Progress::new(name, env.clock.monotonic());
+    let mut progress = Progress::new(name, &running.status, env.clock.monotonic());
     let (mut shown, mut stopping) = (env.clock.monotonic(), false);
     let pause = WaitPoint::default();
     while !running.has_ended() {

@@ -29,7 +29,7 @@ pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, t
         text += &format!("  {} calls of guests failed\n", grouped(faults));
     }
     let checkpoints = status.checkpoints();
-    text += &format!("  {} checkpoints", checkpoints.decided);
+    text += &format!("  {} checkpoint{}", checkpoints.decided, if checkpoints.decided == 1 { "" } else { "s" });
     if checkpoints.abandoned > 0 {
         text += &format!(", {} given up", checkpoints.abandoned);
         if let Some(reason) = &checkpoints.last_failure {

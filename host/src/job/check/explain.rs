@@ -216,6 +216,9 @@ fn budget(definition: &Definition, sink: &Sink) -> String {
             Every::Records(_) => open = ", and until the checkpoint of the next records",
         }
     }
+    if parts.is_empty() {
+        return format!("a result is seen as soon as it comes{open}");
+    }
     let sum: i64 = parts.iter().map(|(_, ms)| ms).sum();
     let parts: Vec<String> = parts
         .iter()
