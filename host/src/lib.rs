@@ -12,8 +12,7 @@ pub mod state; // 6 what operators remember
 pub mod sink; // 7 records go out
 pub mod checkpoint; // control: consistent cuts, and where they are stored
 pub mod job; // control: from a job file to running tasks
-pub mod operator_project; // an operator's project becomes a component
-pub mod operator_cases; // cases of an operator, run against its component
+pub mod operator_project; // an operator's project: made, built to a component, its cases run
 
 pub mod dead_letter; // records put aside
 pub mod env; // clock, threads, waiting, fail points

@@ -4,8 +4,8 @@
 
 use super::store::Checkpoints;
 use crate::env::Env;
-use crate::job::Status;
 use crate::task::{Command, Control, Event, Gate, TaskId};
+use crate::telemetry::Status;
 use anyhow::{Context, anyhow};
 use dataflow::checkpoint::{CheckpointId, Ended, Manifest, Progress, Report, Staged};
 use std::collections::{BTreeMap, BTreeSet};

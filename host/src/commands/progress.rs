@@ -1,8 +1,8 @@
 //! How a job goes, as text: records per second in and out, watermark and its lag, late, dead letters, the last checkpoint.
 
 use dataflow::time::{END, START, Timestamp};
-use millstream::job::Status;
 use millstream::job::definition::units::DurationText;
+use millstream::telemetry::Status;
 use std::time::Duration;
 
 /// Turns counters into rates.
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use dataflow::checkpoint::CheckpointId;
     use dataflow::graph::Role;
-    use millstream::job::NodeStatus;
+    use millstream::telemetry::NodeStatus;
     use std::sync::Arc;
 
     fn status() -> Status {

@@ -1,7 +1,7 @@
 //! What a run did, told at its end.
 
 use super::progress::grouped;
-use millstream::job::Status;
+use millstream::telemetry::Status;
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, t
 mod tests {
     use super::*;
     use dataflow::graph::Role;
-    use millstream::job::NodeStatus;
+    use millstream::telemetry::NodeStatus;
     use std::sync::Arc;
 
     #[test]

@@ -3,8 +3,8 @@
 use super::{Failure, say};
 use anyhow::{Context, anyhow};
 use millstream::engine::{Engine, EngineSettings};
-use millstream::operator_cases::{Way, read, run as run_case};
 use millstream::operator_project;
+use millstream::operator_project::cases::{Way, read, run as run_case};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -115,7 +115,7 @@ fn logic(operator: &Operator, engine: &Engine, load: ComponentLoader<'_>) -> any
         })
     };
     match &operator.logic {
-        Logic::Guest(guest) => Ok(OperatorLogic::Guest(GuestLogic::new(operator, guest, component(guest)?)?)),
+        Logic::Guest(guest) => Ok(OperatorLogic::Guest(Box::new(GuestLogic::new(operator, guest, component(guest)?)?))),
         Logic::Window(window) => {
             let guest = |aggregate: &Aggregate| match &aggregate.function {
                 AggregateFunction::Guest(guest) => component(guest).map(Some),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// One operator's logic.
 pub(super) enum OperatorLogic {
     Window(Box<WindowLogic>),
-    Guest(GuestLogic),
+    Guest(Box<GuestLogic>),
 }
 
 impl OperatorLogic {
@@ -66,7 +66,6 @@ impl OperatorLogic {
 
 /// A window with its aggregates.
 pub(super) struct WindowLogic {
-    name: String,
     key: Vec<String>,
     kind: WindowKind,
     allowed_lateness_ms: i64,
@@ -124,16 +123,27 @@ impl Computed {
         }
     }
 
-    /// What the host computes, with the name of its column. `columns`: where the fields it reads lie.
-    fn by_host(&self, columns: &[usize]) -> Option<(String, rules::Aggregate)> {
-        let By::Host { function, value_type, .. } = &self.by else { return None };
-        let field = columns.first().map(|&column| (column, *value_type));
-        Some((self.column.clone(), rules::Aggregate { function: *function, field }))
+    /// What the host computes, over the column it reads, if any.
+    fn by_host(
+        &self,
+        function: rules::Function,
+        value_type: ValueType,
+        columns: &[usize],
+    ) -> (String, rules::Aggregate) {
+        let field = columns.first().map(|&column| (column, value_type));
+        (self.column.clone(), rules::Aggregate { function, field })
     }
 
     /// What a guest computes.
-    fn by_guest(&self, operator: &str, _columns: &[usize]) -> anyhow::Result<Arc<dyn window::Aggregator>> {
-        anyhow::bail!("operator `{operator}`: guest aggregates are not wired yet")
+    fn by_guest(
+        &self,
+        component: &engine::Component,
+        guest: &Guest,
+        columns: &[usize],
+    ) -> anyhow::Result<Arc<dyn window::Aggregator>> {
+        let fields = sources(component.aggregator()?.fields.iter(), columns);
+        let settings = settings(guest, vec![GuestInput { fields, broadcast: false }], vec![]);
+        Ok(Arc::new(guest::GuestAggregator::new(&self.column, component.clone(), settings)?))
     }
 }
 
@@ -151,7 +161,6 @@ impl WindowLogic {
     /// `guests`: the component of each aggregate that has one.
     pub(super) fn new(operator: &Operator, window: &Window, guests: Vec<Option<engine::Component>>) -> Self {
         Self {
-            name: operator.name.clone(),
             key: operator.inputs[0].key.clone(),
             kind: window.kind,
             allowed_lateness_ms: window.allowed_lateness_ms,
@@ -207,14 +216,14 @@ impl WindowLogic {
         for aggregate in &self.aggregates {
             let (own, others) = rest.split_at(aggregate.wants().len());
             rest = others;
-            match aggregate.by_host(own) {
-                Some(by_host) => host.push(by_host),
-                None => {
+            match &aggregate.by {
+                By::Host { function, value_type, .. } => host.push(aggregate.by_host(*function, *value_type, own)),
+                By::Guest { component, guest } => {
                     if !host.is_empty() {
                         parts
                             .push(Arc::new(window::BuiltIn::new(&std::mem::take(&mut host), settings.input_retracts)?));
                     }
-                    parts.push(aggregate.by_guest(&self.name, own)?);
+                    parts.push(aggregate.by_guest(component, guest, own)?);
                 }
             }
         }

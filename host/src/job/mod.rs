@@ -11,10 +11,8 @@ mod restore; // what a checkpoint gives back
 mod wire; // channels and tasks
 mod run; // start, resume, end
 mod measure; // how far a source's records come out of order
-mod status; // what a running job tells of itself
 
 pub use blueprint::{Blueprint, ComponentLoader, Part, SinkPart, SourcePart, blueprint};
 pub use measure::measure;
 pub use run::{RunOptions, RunningJob, Started, Stopper, run, start};
-pub use status::{CheckpointStatus, NodeStatus, Status};
 pub use wire::DEAD_LETTERS;

@@ -76,9 +76,11 @@ impl Restored {
         self.source(source).into_iter().flat_map(|snapshot| snapshot.partitions.iter().map(watermark)).collect()
     }
 
-    /// Records that a source had read.
-    pub(super) fn records(&self, source: &str) -> u64 {
-        self.source(source).map_or(0, |snapshot| snapshot.records)
+    /// Counts on from what a source had counted.
+    pub(super) fn count_source(&self, source: &str, metrics: &crate::telemetry::NodeMetrics) {
+        for (name, &count) in self.source(source).into_iter().flat_map(|snapshot| &snapshot.counters) {
+            metrics.restore(name, count);
+        }
     }
 
     /// What a sink had staged for the checkpoint.

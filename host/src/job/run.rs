@@ -3,7 +3,6 @@
 use super::blueprint::{Blueprint, ComponentLoader, blueprint};
 use super::definition::{DeadLetters, Definition, Every};
 use super::restore::Restored;
-use super::status::Status;
 use super::wire::{Runnable, Wired, Wiring, wire};
 use crate::checkpoint::filesystem::FilesystemStorage;
 use crate::checkpoint::{CheckpointSettings, Checkpoints, Coordinator, Outcome};
@@ -11,6 +10,7 @@ use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
 use crate::sink::{Sink, SinkFactory, SinkInput};
 use crate::task::{Event, TaskId};
+use crate::telemetry::Status;
 use anyhow::{Context, anyhow, bail};
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
 use dataflow::record::Batch;

@@ -3,7 +3,6 @@
 
 use super::blueprint::{Blueprint, Part};
 use super::restore::Restored;
-use super::status::{NodeStatus, Status};
 use crate::checkpoint::{CheckpointStorage, Tasks};
 use crate::dead_letter;
 use crate::env::{Env, WaitPoint};
@@ -17,7 +16,7 @@ use crate::task::{
     Chain, ChainNode, Control, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
     SourceWiring, Target, TaskId,
 };
-use crate::telemetry::NodeMetrics;
+use crate::telemetry::{NodeMetrics, NodeStatus, Status};
 use anyhow::Context;
 use dataflow::graph::Role;
 use dataflow::key::KeyGroup;
@@ -219,7 +218,7 @@ impl Wirer<'_> {
         };
         let metrics = self.metrics[&(unit, at)][task].clone();
         if task == 0 {
-            metrics.records_in.add(self.with.restored.records(&node.name));
+            self.with.restored.count_source(&node.name, &metrics);
         }
         let wiring = SourceWiring {
             outputs,

@@ -115,7 +115,7 @@ impl SourceTask {
     fn barrier(&mut self, checkpoint: CheckpointId, then_end: bool) {
         let snapshot = SourceSnapshot {
             partitions: self.time.positions(self.source.partitions()),
-            records: self.metrics.records_in.get(),
+            counters: self.metrics.durable().map(|(name, count)| (name.to_string(), count)).into(),
         };
         self.signal(&Element::Barrier(Barrier { checkpoint }));
         if then_end {

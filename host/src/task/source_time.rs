@@ -328,4 +328,37 @@ mod tests {
         let position = crate::source::Partition { name: a, next: 7.into(), finished: false };
         assert_eq!(time.positions(vec![position])["a"].watermark, 90);
     }
+
+    #[test]
+    fn each_ride_of_the_worked_example_moves_the_watermark_as_written() {
+        let second = |minute: i64, second: i64| (minute * 60 + second) * 1000;
+        // Minutes and seconds after 09:00 of r1 to r12, and the watermark after each.
+        let rides =
+            [(0, 5), (0, 20), (0, 40), (0, 55), (1, 10), (0, 50), (1, 30), (1, 45), (0, 58), (2, 5), (2, 20), (2, 40)];
+        let after = [
+            (-1, 35),
+            (-1, 50),
+            (0, 10),
+            (0, 25),
+            (0, 40),
+            (0, 40),
+            (1, 0),
+            (1, 15),
+            (1, 15),
+            (1, 35),
+            (1, 50),
+            (2, 10),
+        ];
+        let mut time = time(|settings| {
+            settings.bound_ms = 30_000;
+            settings.emit = Emit::PerRecord;
+        });
+        let a: Arc<str> = "a".into();
+        time.add(&a, START, false, Duration::ZERO);
+        let mut watermark = START;
+        for (ride, expected) in rides.into_iter().zip(after) {
+            watermark = time.observe(&a, &[second(ride.0, ride.1)], SECOND).unwrap_or(watermark);
+            assert_eq!(watermark, second(expected.0, expected.1), "after the ride of {ride:?}");
+        }
+    }
 }

@@ -55,8 +55,8 @@ pub struct StateEntry {
 pub struct SourceSnapshot {
     /// Where each partition reads next, by the partition's name.
     pub partitions: BTreeMap<String, PartitionPosition>,
-    /// Records read so far, for `every: n records` and the summary.
-    pub records: u64,
+    /// Counters that go on after a restart, such as records read, by name.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// Where a partition reads next.

@@ -70,7 +70,9 @@ impl Progress {
             Report::Source { source, snapshot, .. } => {
                 let whole = self.ended.sources.entry(source).or_default();
                 whole.partitions.extend(snapshot.partitions);
-                whole.records += snapshot.records;
+                for (name, count) in snapshot.counters {
+                    *whole.counters.entry(name).or_default() += count;
+                }
             }
             Report::Operator(snapshot) => self.ended.tasks.push(snapshot),
             Report::Sink { sink, payload } => {
@@ -106,13 +108,13 @@ mod tests {
         let source = |task, records| Report::Source {
             source: "rides".into(),
             task,
-            snapshot: SourceSnapshot { records, ..SourceSnapshot::default() },
+            snapshot: SourceSnapshot { counters: [("records_in".into(), records)].into(), ..SourceSnapshot::default() },
         };
         assert_eq!(progress.report(source(1, 2)), None);
         assert_eq!(progress.report(Report::Sink { sink: "out".into(), payload: Payload::default() }), None);
         assert_eq!(progress.missing().collect::<Vec<_>>(), [&("rides".to_string(), 0)]);
         let ended = progress.report(source(0, 5)).expect("nobody is missing");
-        assert_eq!(ended.sources["rides"].records, 7);
+        assert_eq!(ended.sources["rides"].counters["records_in"], 7);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a running job tells of itself: counters per node, and its checkpoints. Read by the progress display and the summary.
 
-use crate::telemetry::{Counter, NodeMetrics};
+use super::{Counter, NodeMetrics};
 use dataflow::checkpoint::CheckpointId;
 use dataflow::graph::Role;
 use dataflow::time::Timestamp;

@@ -1,6 +1,10 @@
 //! What is counted, per node of the job. Tasks add, the progress display and the summary read. Names, units and meaning
 //! stand beside each counter.
 
+mod status;
+
+pub use status::{CheckpointStatus, NodeStatus, Status};
+
 use dataflow::time::{START, Timestamp};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

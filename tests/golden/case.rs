@@ -1,0 +1,221 @@
+//! A case is a job file with a folder of expected rows beside it, in `examples` or in `cases` here:
+//!
+//! ```text
+//! <folder>/<job>.yaml                             what runs, from a copy of the folder
+//! <folder>/expected/<job>/<file>.ndjson           rows of the file sink that writes out/<file>.ndjson, in order
+//! <folder>/expected/<job>/<db>.<table>.ndjson     rows of a table of out/<db>, sorted
+//! <folder>/expected/<job>/dead-letters.ndjson     dead letters, in order, with the fields that the expected rows name
+//! ```
+//!
+//! `# exact` in the job file's first lines: every row comes out the same however often the job crashes and in how many tasks. All
+//! other cases compare settled rows then: sorted, without `pane`, which says how a row came about.
+
+use millstream_tests::program::{millstream, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// One job and what it must give.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    folder: PathBuf,
+    job: String,
+}
+
+/// A copy of a case's folder in which it runs.
+pub(crate) struct Stage {
+    folder: tempfile::TempDir,
+    job: String,
+}
+
+/// Rows by the name of their expected file.
+pub(crate) type Rows = BTreeMap<String, Vec<Value>>;
+
+/// Every case of the tree; the examples are cases too.
+pub(crate) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for home in [root().join("examples"), root().join("tests/golden/cases")] {
+        for folder in
+            fs::read_dir(&home).expect("the folder of cases is there").map(|entry| entry.expect("readable").path())
+        {
+            let Ok(jobs) = fs::read_dir(folder.join("expected")) else { continue };
+            for job in jobs.map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name")) {
+                let name = format!("{}/{job}", folder.file_name().expect("a folder has a name").to_string_lossy());
+                cases.push(Case { name, folder: folder.clone(), job });
+            }
+        }
+    }
+    assert!(cases.len() > 5, "the cases are found");
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    cases
+}
+
+impl Case {
+    /// Whether every row comes out the same whatever happens.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.text().lines().take(5).any(|line| line.trim() == "# exact")
+    }
+
+    /// Whether a crash may change the rows: some sink promises less than exactly once.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.text().contains("mode: add") && self.text().contains("immediate: true")
+    }
+
+    /// A copy to run in. `keys` are put in front of the job's own, which must not have them.
+    pub(crate) fn stage(&self, keys: &str) -> Stage {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        copy_data(&self.folder, folder.path());
+        let mut text = self.text();
+        for project in fs::read_dir(&self.folder).expect("readable").map(|entry| entry.expect("readable").path()) {
+            if project.join("Cargo.toml").exists() {
+                let name = project.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+                text = text.replace(&format!("component: {name}\n"), &format!("component: {}\n", project.display()));
+                text = text.replace(&format!("component: {name} "), &format!("component: {} ", project.display()));
+            }
+        }
+        let first = keys.split(':').next().unwrap_or_default();
+        let own: String = text
+            .lines()
+            .filter(|line| first.is_empty() || !line.starts_with(&format!("{first}:")))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        fs::write(folder.path().join(format!("{}.yaml", self.job)), format!("{keys}\n{own}")).expect("writable");
+        Stage { folder, job: self.job.clone() }
+    }
+
+    /// What must come out.
+    pub(crate) fn expected(&self) -> Rows {
+        let folder = self.folder.join("expected").join(&self.job);
+        let files = fs::read_dir(&folder).expect("readable").map(|entry| entry.expect("readable").path());
+        files.map(|file| (file.file_name().expect("a file").to_string_lossy().into_owned(), lines(&file))).collect()
+    }
+
+    /// The names of a section's nodes.
+    pub(crate) fn names(&self, section: &str) -> Vec<String> {
+        let text = self.text();
+        let inside = text.lines().skip_while(|line| *line != format!("{section}:")).skip(1);
+        let nodes = inside.take_while(|line| line.starts_with(' ') || line.is_empty()).filter_map(|line| {
+            let name = line.strip_prefix("  ")?.split_once(':')?.0;
+            (!name.starts_with([' ', '#'])).then(|| name.to_string())
+        });
+        nodes.collect()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.folder.join(format!("{}.yaml", self.job))).expect("an expected folder has its job file")
+    }
+}
+
+impl Stage {
+    /// Runs the job, dying where `fail_at` says.
+    pub(crate) fn run(&self, fail_at: &str) -> Output {
+        let mut command = millstream();
+        command.current_dir(self.folder.path()).arg("run").arg(format!("{}.yaml", self.job));
+        if !fail_at.is_empty() {
+            command.env("MILLSTREAM_FAIL_AT", fail_at);
+        }
+        command.output().expect("the program starts")
+    }
+
+    /// Runs the job to its end.
+    pub(crate) fn finish(&self) {
+        let output = self.run("");
+        assert!(output.status.success(), "the job ends well: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// What has come out, for each expected file.
+    pub(crate) fn rows(&self, expected: &Rows) -> Rows {
+        expected.iter().map(|(name, rows)| (name.clone(), self.rows_of(name, rows))).collect()
+    }
+
+    fn rows_of(&self, name: &str, expected: &[Value]) -> Vec<Value> {
+        let out = self.folder.path().join("out");
+        if name == "dead-letters.ndjson" {
+            return self.dead_letters(expected);
+        }
+        if let Some((database, table)) = name.split_once(".db.") {
+            return table_rows(&out.join(format!("{database}.db")), table.trim_end_matches(".ndjson"));
+        }
+        lines(&out.join(name))
+    }
+
+    /// The fields of dead letters that the expected ones name: reasons and places, not the whole record.
+    fn dead_letters(&self, expected: &[Value]) -> Vec<Value> {
+        let named: Vec<String> =
+            expected.iter().filter_map(Value::as_object).flat_map(|row| row.keys().cloned()).collect();
+        let home = self.folder.path().join(".millstream");
+        let jobs =
+            fs::read_dir(&home).expect("the data directory is there").map(|entry| entry.expect("readable").path());
+        let mut files: Vec<PathBuf> = jobs
+            .filter_map(|job| fs::read_dir(job.join("dead-letters")).ok())
+            .flatten()
+            .map(|entry| entry.expect("readable").path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "ndjson"))
+            .collect();
+        files.sort();
+        let mut rows: Vec<Value> = files.iter().flat_map(|file| lines(file)).collect();
+        for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+            row.retain(|field, _| named.contains(field));
+            if let Some(Value::String(partition)) = row.get_mut("partition") {
+                *partition = Path::new(partition.as_str()).file_name().expect("a file").to_string_lossy().into_owned();
+            }
+        }
+        rows
+    }
+}
+
+/// Sorted, and without what says how a row came about.
+pub(crate) fn settled(rows: Rows) -> Rows {
+    let settle = |mut rows: Vec<Value>| {
+        rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| {
+            row.remove("pane");
+        });
+        rows.sort_by_key(Value::to_string);
+        rows
+    };
+    rows.into_iter().map(|(name, rows)| (name, settle(rows))).collect()
+}
+
+/// Everything but projects, which stay where their dependencies are, and what earlier runs left.
+fn copy_data(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("readable").map(|entry| entry.expect("readable").path()) {
+        let name = entry.file_name().expect("an entry has a name");
+        let skipped = ["expected", "out", ".millstream", "target"].iter().any(|skipped| name == *skipped);
+        if skipped || entry.join("Cargo.toml").exists() {
+            continue;
+        }
+        if entry.is_dir() {
+            fs::create_dir(to.join(name)).expect("writable");
+            copy_data(&entry, &to.join(name));
+        } else {
+            fs::copy(&entry, to.join(name)).expect("writable");
+        }
+    }
+}
+
+fn lines(file: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let parse =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}: {line}", file.display()));
+    text.lines().map(parse).collect()
+}
+
+fn table_rows(database: &Path, table: &str) -> Vec<Value> {
+    let database = rusqlite::Connection::open(database).expect("the database opens");
+    let Ok(mut rows) = database.prepare(&format!("select * from \"{table}\"")) else { return vec![] };
+    let names: Vec<String> = rows.column_names().into_iter().map(String::from).collect();
+    let value = |row: &rusqlite::Row<'_>, at: usize| match row.get_ref(at).expect("a column") {
+        rusqlite::types::ValueRef::Integer(int) => Value::from(int),
+        rusqlite::types::ValueRef::Real(real) => Value::from(real),
+        rusqlite::types::ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).into_owned()),
+        _ => Value::Null,
+    };
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Value::Object(names.iter().enumerate().map(|(at, name)| (name.clone(), value(row, at))).collect()))
+    };
+    let mut all: Vec<Value> = rows.query_map([], row).expect("readable").map(|row| row.expect("readable")).collect();
+    all.sort_by_key(Value::to_string);
+    all
+}
