@@ -1,0 +1,153 @@
+//! Table `rides`: rides counted per city and minute, from a file to a file. Bare loops beside the `millstream` program with
+//! the built-in window, and with a guest in front of it. All give the same rows, or the table fails.
+
+use super::Extent;
+use super::measure;
+use super::table::{Compared, Table};
+use anyhow::{Context as _, Result, ensure};
+use dataflow::record::Schema;
+use millstream::env::SystemClock;
+use millstream::source::generator::{Factory, Kind, Settings};
+use millstream::source::{Limit, Polled, Projection, Share, SourceFactory as _};
+use millstream_tests::program::{millstream, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Rides of the run that comes before all measuring, in which components are built and compiled.
+const WARM_UP: usize = 1000;
+
+/// Rows: city, start of the minute, rides.
+type Rows = BTreeMap<(String, i64), u64>;
+
+/// What a job puts in front of the window; none: nothing.
+type Front = Option<(&'static str, &'static str)>;
+
+const JOBS: [(&str, &str, Front); 3] = [
+    ("built-in", "job, built-in window", None),
+    ("passing", "job, guest that passes all in front", Some(("/city", "tests/guests/passing"))),
+    ("dedup", "job, guest that drops repeated ids in front", Some(("/ride_id", "examples/rides/dedup"))),
+];
+
+pub(super) fn measure(extent: Extent) -> Result<()> {
+    let folder = tempfile::tempdir().context("a scratch folder")?;
+    let folder = folder.path();
+    for (job, _, front) in JOBS {
+        fs::write(folder.join(format!("{job}.yaml")), job_file(job, front))?;
+    }
+    write_rides(&folder.join("rides.ndjson"), WARM_UP)?;
+    for (job, ..) in JOBS {
+        measure::child(&mut run_job(folder, job))?;
+    }
+    write_rides(&folder.join("rides.ndjson"), extent.records)?;
+
+    let mut table = Table::new("rides per city and minute, file to file", extent.records, Compared::Speed);
+    for (kind, name) in [("decode", "loop, decodes as the job does"), ("search", "loop, only looks for two fields")] {
+        table.contender(name, move || {
+            let own = std::env::current_exe().context("a running program has a path")?;
+            let to = folder.join(format!("{kind}.out"));
+            let cost =
+                measure::child(Command::new(own).args(["loop", kind]).arg(folder.join("rides.ndjson")).arg(&to))?;
+            compare(folder, &to)?;
+            Ok(cost)
+        });
+    }
+    for (job, name, _) in JOBS {
+        table.contender(name, move || {
+            let to = folder.join(format!("out-{job}"));
+            if to.exists() {
+                fs::remove_dir_all(&to)?;
+            }
+            let cost = measure::child(&mut run_job(folder, job))?;
+            compare(folder, &to)?;
+            Ok(cost)
+        });
+    }
+    table.measure(extent.rounds)
+}
+
+fn job_file(job: &str, front: Front) -> String {
+    let (input, operator) = match front {
+        None => ("rides", String::new()),
+        Some((key, project)) => {
+            let project = root().join(project);
+            ("front", format!("  front:\n    input: rides\n    key: {key}\n    component: {}\n", project.display()))
+        }
+    };
+    format!(
+        "name: {job}\ncheckpoint: {{ every: 10s }}\n\
+         sources:\n  rides:\n    connector: file\n    path: rides.ndjson\n    \
+         event_time: {{ field: /requested_at, format: unix_ms }}\n    watermark: {{ bound: 30s }}\n\
+         operators:\n{operator}  per-minute:\n    input: {input}\n    key: /city\n    window: {{ tumbling: 1m }}\n    \
+         aggregate: {{ count: {{}} }}\n\
+         sinks:\n  rows: {{ input: per-minute, connector: file, path: out-{job}, times: unix_ms, \
+         columns: [key, window_start, count] }}\n"
+    )
+}
+
+fn run_job(folder: &Path, job: &str) -> Command {
+    let mut command = millstream();
+    command.current_dir(folder).args(["run", "--fresh", "--data-dir", &format!("data-{job}"), &format!("{job}.yaml")]);
+    command
+}
+
+/// Writes rides as JSON lines of about a hundred bytes: 20 cities, half of the rides in three of them, 6,000 rides a
+/// minute, up to 5 s out of order.
+fn write_rides(to: &Path, records: usize) -> Result<()> {
+    let settings =
+        Settings { kind: Kind::Rides, records: Some(records as u64), out_of_order_ms: 5000, ..Settings::default() };
+    let factory = Factory::new(settings, Arc::new(SystemClock::default()))?;
+    let projection = Projection { schema: Schema::default(), whole_values: true };
+    let mut source = factory.open(Share { task: 0, parallelism: 1, positions: &[], projection: &projection })?;
+    let mut file = BufWriter::new(File::create(to).with_context(|| format!("making `{}`", to.display()))?);
+    loop {
+        match source.poll(Limit { records: 4096, bytes: 1 << 20 })? {
+            Polled::Finished => return Ok(file.flush()?),
+            Polled::Nothing(_) | Polled::Partitions => {}
+            Polled::Records(polled) => {
+                let raw = polled.batch.raw.as_ref().context("whole values were asked for")?;
+                for row in 0..polled.batch.len() {
+                    file.write_all(raw.get(row).unwrap_or_default())?;
+                    file.write_all(b"\n")?;
+                }
+            }
+        }
+    }
+}
+
+/// The rows must be those of the first contender, which writes them in its first round.
+fn compare(folder: &Path, to: &Path) -> Result<()> {
+    let first = folder.join("decode.out");
+    ensure!(rows(&first)? == rows(to)?, "`{}` has other rows than `{}`", to.display(), first.display());
+    Ok(())
+}
+
+fn rows(from: &Path) -> Result<Rows> {
+    let mut files = vec![];
+    if from.is_dir() {
+        for entry in fs::read_dir(from)? {
+            files.push(entry?.path());
+        }
+        // Beside the rows lies what the sink knows of them.
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "ndjson"));
+    } else {
+        files.push(from.to_path_buf());
+    }
+    let mut rows = Rows::new();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("reading `{}`", file.display()))?;
+        for line in text.lines() {
+            let row: Value = serde_json::from_str(line).with_context(|| format!("a row in `{}`", file.display()))?;
+            let city = row["key"].as_str().context("a row has a city")?.to_string();
+            let start = row["window_start"].as_i64().context("a row has a minute")?;
+            let rides = row["count"].as_u64().context("a row has a count")?;
+            ensure!(rows.insert((city, start), rides).is_none(), "a row comes twice in `{}`", from.display());
+        }
+    }
+    ensure!(!rows.is_empty(), "`{}` has no rows", from.display());
+    Ok(rows)
+}
