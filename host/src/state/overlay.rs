@@ -40,7 +40,7 @@ impl Overlay {
     /// As [`StateBackend::get`].
     pub fn get(&self, below: &dyn StateBackend, at: Address<'_>, into: &mut Vec<u8>) -> Option<RowMeta> {
         match self.table(at.group, at.state).and_then(|table| table.get(at.row)) {
-            Some(row) => row.read(into),
+            Some(row) => row.get().read(into),
             None => below.get(at, into),
         }
     }
@@ -72,8 +72,8 @@ impl Overlay {
         let end = if to.is_empty() { Bound::Unbounded } else { Bound::Excluded(to) };
         let mut own = table.range::<[u8], _>((Bound::Included(from), end)).peekable();
         let mut broken = false;
-        let show = |row: &Row, visit: &mut Visitor<'_>| match row.bytes() {
-            Some(bytes) => visit(row.key(), row.meta(), bytes),
+        let show = |row: &Row, visit: &mut Visitor<'_>| match row.get().bytes() {
+            Some(bytes) => visit(row.key(), row.get().meta(), bytes),
             None => ControlFlow::Continue(()),
         };
         below.scan(group, state, range, &mut |key, meta, bytes| {
@@ -123,7 +123,7 @@ impl Overlay {
     pub fn commit(&mut self, into: &mut dyn StateBackend) {
         for &(state, group) in &self.written {
             let Some(table) = self.tables.get_mut(&(state, group)) else { continue };
-            for row in table.iter() {
+            for row in table.iter().map(Row::get) {
                 let at = Address { group, state, row: row.key() };
                 match row.bytes() {
                     Some(bytes) => into.put(at, row.meta(), bytes),

@@ -1,90 +1,142 @@
-//! One row in one allocation: its key, its meta and its bytes, or a tombstone. What the tables of the `memory` backend and
-//! of an overlay are made of. Knows nothing of states, groups or time.
+//! One row as it lies in memory: its key, its meta and its bytes, or a tombstone, end to end. What the tables of the `memory`
+//! backend and of an overlay are made of. Knows nothing of states, groups or time.
 
 use super::RowMeta;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 
-/// Length of the row's key u32 · expiry i64 · version u16 · tombstone u8, all in the machine's order; then key, then bytes.
-const HEADER: usize = 15;
+/// Length of the row's key u32 · length of its bytes u32 · expiry i64 · version u16 · tombstone u8, all in the machine's
+/// order; then key, then bytes.
+const HEADER: usize = 19;
 
 /// Bytes of a row in a stored file beside its own: key group, state, expiry, version, and the two lengths.
 const STORED: usize = 19;
 
-/// A row or the mark that there is none any more. Compares by its key alone.
+/// Appends a row; without bytes a tombstone.
+pub(super) fn push(into: &mut Vec<u8>, key: &[u8], meta: RowMeta, bytes: Option<&[u8]>) {
+    let length = |part: &[u8]| u32::try_from(part.len()).expect("keys and values are shorter than 4 GiB").to_ne_bytes();
+    into.extend_from_slice(&length(key));
+    into.extend_from_slice(&length(bytes.unwrap_or_default()));
+    into.extend_from_slice(&meta.expiry.to_ne_bytes());
+    into.extend_from_slice(&meta.version.to_ne_bytes());
+    into.push(u8::from(bytes.is_none()));
+    into.extend_from_slice(key);
+    into.extend_from_slice(bytes.unwrap_or_default());
+}
+
+/// Bytes that `push` appends.
+#[inline]
+pub(super) fn length(key: &[u8], bytes: Option<&[u8]>) -> usize {
+    HEADER + key.len() + bytes.map_or(0, <[u8]>::len)
+}
+
+/// Bytes of such a row in a stored file, about.
+#[inline]
+pub(super) fn stored_size(key: &[u8], bytes: Option<&[u8]>) -> u64 {
+    (length(key, bytes) - HEADER + STORED) as u64
+}
+
+/// Writes meta and bytes of the row that begins `whole` anew. `bytes` is as long as what was there.
+pub(super) fn overwrite(whole: &mut [u8], meta: RowMeta, bytes: Option<&[u8]>) {
+    let old = RowRef::first(whole);
+    let (key_end, end) = (old.key_end(), old.0.len());
+    whole[8..16].copy_from_slice(&meta.expiry.to_ne_bytes());
+    whole[16..18].copy_from_slice(&meta.version.to_ne_bytes());
+    whole[18] = u8::from(bytes.is_none());
+    whole[key_end..end].copy_from_slice(bytes.unwrap_or_default());
+}
+
+/// A row, or the mark that there is none any more, where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowRef<'a>(&'a [u8]);
+
+impl<'a> RowRef<'a> {
+    /// The row that begins `bytes`.
+    #[inline]
+    pub(super) fn first(bytes: &'a [u8]) -> Self {
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("a row has its header")) as usize;
+        Self(&bytes[..HEADER + word(0) + word(4)])
+    }
+
+    #[inline]
+    fn key_end(self) -> usize {
+        HEADER + u32::from_ne_bytes(self.0[0..4].try_into().expect("a row has its header")) as usize
+    }
+
+    /// The row part of the stored key.
+    #[inline]
+    pub(super) fn key(self) -> &'a [u8] {
+        &self.0[HEADER..self.key_end()]
+    }
+
+    /// Stamp and version.
+    #[inline]
+    pub(super) fn meta(self) -> RowMeta {
+        RowMeta {
+            expiry: i64::from_ne_bytes(self.0[8..16].try_into().expect("a row has its header")),
+            version: u16::from_ne_bytes(self.0[16..18].try_into().expect("a row has its header")),
+        }
+    }
+
+    /// Whether it marks a deleted row.
+    #[inline]
+    pub(super) fn is_tombstone(self) -> bool {
+        self.0[18] == 1
+    }
+
+    /// The bytes; none for a tombstone.
+    #[inline]
+    pub(super) fn bytes(self) -> Option<&'a [u8]> {
+        (!self.is_tombstone()).then(|| &self.0[self.key_end()..])
+    }
+
+    /// Meta and bytes, none for a tombstone.
+    #[inline]
+    pub(super) fn read(self, into: &mut Vec<u8>) -> Option<RowMeta> {
+        into.extend_from_slice(self.bytes()?);
+        Some(self.meta())
+    }
+
+    /// Bytes it takes in memory.
+    #[inline]
+    pub(super) fn length(self) -> usize {
+        self.0.len()
+    }
+
+    /// Its bytes in a stored file, about.
+    #[inline]
+    pub(super) fn stored_size(self) -> u64 {
+        (self.0.len() - HEADER + STORED) as u64
+    }
+
+    /// A copy in an allocation of its own.
+    pub(super) fn to_row(self) -> Row {
+        Row(self.0.into())
+    }
+}
+
+/// A row in an allocation of its own. Compares by its key alone.
 #[derive(Debug, Clone)]
 pub(super) struct Row(Box<[u8]>);
 
 impl Row {
     /// A row; without bytes a tombstone.
     pub(super) fn new(key: &[u8], meta: RowMeta, bytes: Option<&[u8]>) -> Self {
-        let mut whole = Vec::with_capacity(HEADER + key.len() + bytes.map_or(0, <[u8]>::len));
-        whole.extend_from_slice(&u32::try_from(key.len()).expect("a row's key is shorter than 4 GiB").to_ne_bytes());
-        whole.extend_from_slice(&meta.expiry.to_ne_bytes());
-        whole.extend_from_slice(&meta.version.to_ne_bytes());
-        whole.push(u8::from(bytes.is_none()));
-        whole.extend_from_slice(key);
-        whole.extend_from_slice(bytes.unwrap_or_default());
+        let mut whole = Vec::with_capacity(length(key, bytes));
+        push(&mut whole, key, meta, bytes);
         Self(whole.into_boxed_slice())
     }
 
+    /// The row.
     #[inline]
-    fn key_end(&self) -> usize {
-        HEADER + u32::from_ne_bytes(self.0[0..4].try_into().expect("a row has its header")) as usize
+    pub(super) fn get(&self) -> RowRef<'_> {
+        RowRef(&self.0)
     }
 
     /// The row part of the stored key.
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
-        &self.0[HEADER..self.key_end()]
-    }
-
-    /// Stamp and version.
-    #[inline]
-    pub(super) fn meta(&self) -> RowMeta {
-        RowMeta {
-            expiry: i64::from_ne_bytes(self.0[4..12].try_into().expect("a row has its header")),
-            version: u16::from_ne_bytes(self.0[12..14].try_into().expect("a row has its header")),
-        }
-    }
-
-    /// Whether it marks a deleted row.
-    #[inline]
-    pub(super) fn is_tombstone(&self) -> bool {
-        self.0[14] == 1
-    }
-
-    /// The bytes; none for a tombstone.
-    #[inline]
-    pub(super) fn bytes(&self) -> Option<&[u8]> {
-        (!self.is_tombstone()).then(|| &self.0[self.key_end()..])
-    }
-
-    /// Meta and bytes, none for a tombstone.
-    #[inline]
-    pub(super) fn read(&self, into: &mut Vec<u8>) -> Option<RowMeta> {
-        into.extend_from_slice(self.bytes()?);
-        Some(self.meta())
-    }
-
-    /// Writes it anew, in place if the length is the same.
-    pub(super) fn set(&mut self, meta: RowMeta, bytes: Option<&[u8]>) {
-        let end = self.key_end();
-        let new = bytes.unwrap_or_default();
-        if self.0.len() - end != new.len() {
-            *self = Self::new(self.key(), meta, bytes);
-            return;
-        }
-        self.0[4..12].copy_from_slice(&meta.expiry.to_ne_bytes());
-        self.0[12..14].copy_from_slice(&meta.version.to_ne_bytes());
-        self.0[14] = u8::from(bytes.is_none());
-        self.0[end..].copy_from_slice(new);
-    }
-
-    /// Its bytes in a stored file, about.
-    #[inline]
-    pub(super) fn stored_size(&self) -> u64 {
-        (self.0.len() - HEADER + STORED) as u64
+        self.get().key()
     }
 }
 
@@ -111,22 +163,5 @@ impl PartialOrd for Row {
 impl Ord for Row {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(other.key())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn row_gives_back_what_it_was_made_of_whatever_its_length_was_before() {
-        let meta = |expiry, version| RowMeta { expiry, version };
-        let mut row = Row::new(b"key", meta(-5, 7), Some(b"abc"));
-        for (expiry, bytes) in
-            [(1, Some(&b"xyz"[..])), (2, Some(b"longer")), (3, Some(b"")), (4, None), (5, Some(b"q"))]
-        {
-            row.set(meta(expiry, 9), bytes);
-            assert_eq!((row.key(), row.meta(), row.bytes()), (&b"key"[..], meta(expiry, 9), bytes));
-        }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! The checksum over the whole file stands in the manifest: see `FileEntry`. Later rows replace earlier ones.
 
-use super::row::Row;
+use super::row::RowRef;
 use super::{RowMeta, StateNumber};
 use crate::checkpoint::CheckpointStorage;
 use anyhow::{Context, bail, ensure};
@@ -48,7 +48,7 @@ impl FileWriter {
         self.content.len() == MAGIC.len() + 2
     }
 
-    pub(super) fn push(&mut self, group: KeyGroup, state: StateNumber, row: &Row) {
+    pub(super) fn push(&mut self, group: KeyGroup, state: StateNumber, row: RowRef<'_>) {
         push_varint(&mut self.content, (PREFIX + row.key().len()) as u64);
         self.content.extend_from_slice(&group.0.to_be_bytes());
         self.content.extend_from_slice(&state.0.to_be_bytes());

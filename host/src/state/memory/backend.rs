@@ -146,8 +146,11 @@ impl MemoryBackend {
         let (groups, at, access) = (self.options.groups.len(), self.group(group), self.state(state).access);
         let table = self.active.table_mut(state, access, groups, at);
         table.writes = 0;
-        let expired = |row: &&crate::state::row::Row| !row.is_tombstone() && row.meta().expiry <= clock;
-        let rows: Vec<_> = table.iter().filter(expired).map(|row| (row.key().to_vec(), row.stored_size())).collect();
+        let rows: Vec<_> = table
+            .iter()
+            .filter(|(_, row)| !row.is_tombstone() && row.meta().expiry <= clock)
+            .map(|(_, row)| (row.key().to_vec(), row.stored_size()))
+            .collect();
         for (row, bytes) in rows {
             self.base.count_expired(bytes);
             self.delete(Address { group, state, row: &row });

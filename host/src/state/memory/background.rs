@@ -160,7 +160,7 @@ impl Background {
         for (number, state) in self.base.states() {
             for (group, at) in groups.clone().zip(0..) {
                 self.base.sweep(&state, at);
-                for row in state.read(at).iter() {
+                for (_, row) in state.read(at).iter() {
                     file.push(KeyGroup(group), number, row);
                 }
                 if file.len() >= FULL_FILE_BYTES {
@@ -188,7 +188,7 @@ impl Background {
 fn encode(layer: &Layer, first_group: u16) -> FileWriter {
     let mut file = FileWriter::new();
     for (state, group, table) in layer.tables() {
-        for row in table.iter() {
+        for (_, row) in table.iter() {
             file.push(KeyGroup(first_group + group as u16), state, row);
         }
     }

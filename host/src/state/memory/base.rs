@@ -100,7 +100,7 @@ impl Base {
         if let Some(old) = states.insert(state, declared.clone()) {
             for group in 0..self.groups.len() {
                 let mut table = declared.write(group);
-                for row in old.read(group).iter() {
+                for (_, row) in old.read(group).iter() {
                     table.put(&Probe::new(access, row.key()), row.meta(), row.bytes());
                 }
             }
@@ -127,11 +127,11 @@ impl Base {
         *self.clocks.lock().unwrap_or_else(PoisonError::into_inner) = clocks;
         for (number, group, written) in layer.tables().filter(|(_, _, written)| written.entries > 0) {
             let state = self.state(number);
+            // Invariant: a state is declared before it is written to, so layer and base have the same access.
             let mut rows = written.iter().peekable();
             while rows.peek().is_some() {
                 self.change(&state, group, |table| {
-                    for row in rows.by_ref().take(APPLY_ROWS) {
-                        let probe = Probe::new(state.access, row.key());
+                    for (probe, row) in rows.by_ref().take(APPLY_ROWS) {
                         match row.bytes() {
                             Some(bytes) => table.put(&probe, row.meta(), Some(bytes)),
                             None => table.remove(&probe),

@@ -4,7 +4,7 @@
 use super::table::{Probe, Table};
 use crate::state::{Access, RowMeta, StateNumber};
 
-/// Memory a row takes beside its bytes: allocation, slot, header.
+/// Memory a row takes beside its bytes: slot, and room not used yet.
 const ROW_OVERHEAD: u64 = 32;
 
 /// Tables by state number and key group, the group counted from the task's first.

@@ -8,6 +8,7 @@
 mod backend;
 mod background;
 mod base;
+mod hashed;
 mod layer;
 mod scan;
 mod table;

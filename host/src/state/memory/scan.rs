@@ -2,10 +2,10 @@
 //! chunks, so that no lock is held while a visitor runs.
 
 use super::base::BaseState;
-use super::table::{Probe, Rows, Slice, Table, find, slice_of};
+use super::hashed::{Hashed, copy};
+use super::table::{Probe, Rows, Slice, Table, slice_of};
 use crate::state::Visitor;
-use crate::state::row::Row;
-use hashbrown::HashTable;
+use crate::state::row::{Row, RowRef};
 use std::collections::{BTreeSet, btree_set};
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
@@ -116,9 +116,9 @@ pub(super) fn ordered(sources: &Sources<'_>, visit: &mut Visitor<'_>) -> Control
         }
         let Some(first) = first else { return ControlFlow::Continue(()) };
         if let Some(row) = merged[first].peek()
-            && let Some(bytes) = row.bytes()
+            && let Some(bytes) = row.get().bytes()
         {
-            visit(row.key(), row.meta(), bytes)?;
+            visit(row.key(), row.get().meta(), bytes)?;
         }
         for source in &mut merged[first..] {
             if source.peek().is_some_and(|row| row.key() == key) {
@@ -143,7 +143,8 @@ pub(super) fn sliced(sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlF
         if !to.is_empty() && slice_of(to) < slice {
             return ControlFlow::Continue(());
         }
-        let rows = of_slice(&base, slice).map_or_else(Vec::new, |rows| copy(rows, sources.range));
+        let rows =
+            of_slice(&base, slice).map_or_else(Vec::new, |rows| copy(rows, |row| within(row.key(), sources.range)));
         drop(base);
         let newer: Vec<_> = sources.newer.iter().filter_map(|table| of_slice(table, slice)).collect();
         merge(&newer, &rows, sources, visit)?;
@@ -151,37 +152,34 @@ pub(super) fn sliced(sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlF
     }
 }
 
-fn of_slice(table: &Table, slice: Slice) -> Option<&HashTable<Row>> {
+fn of_slice(table: &Table, slice: Slice) -> Option<&Hashed> {
     if let Rows::Sliced(slices) = &table.rows { slices.get(&slice) } else { None }
 }
 
 /// In no order.
 pub(super) fn unordered(sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlFlow<()> {
-    fn point(table: &Table) -> Option<&HashTable<Row>> {
+    fn point(table: &Table) -> Option<&Hashed> {
         if let Rows::Point(rows) = &table.rows { Some(rows) } else { None }
     }
     let newer: Vec<_> = sources.newer.iter().filter_map(|table| point(table)).collect();
-    let rows = point(&sources.base.read(sources.group)).map_or_else(Vec::new, |rows| copy(rows, sources.range));
+    let rows = point(&sources.base.read(sources.group))
+        .map_or_else(Vec::new, |rows| copy(rows, |row| within(row.key(), sources.range)));
     merge(&newer, &rows, sources, visit)
 }
 
-fn copy(rows: &HashTable<Row>, range: (&[u8], &[u8])) -> Vec<Row> {
-    rows.iter().filter(|row| within(row.key(), range)).cloned().collect()
-}
-
-fn merge(newer: &[&HashTable<Row>], base: &[Row], sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlFlow<()> {
-    let mut show = |row: &Row, above: &[&HashTable<Row>]| {
+fn merge(newer: &[&Hashed], base: &[Row], sources: &Sources<'_>, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+    let mut show = |row: RowRef<'_>, above: &[&Hashed]| {
         let Some(bytes) = row.bytes().filter(|_| within(row.key(), sources.range)) else {
             return ControlFlow::Continue(());
         };
         let hidden = !above.is_empty() && {
             let probe = Probe::new(sources.base.access, row.key());
-            above.iter().any(|rows| find(rows, &probe).is_some())
+            above.iter().any(|rows| rows.find(&probe).is_some())
         };
         if hidden { ControlFlow::Continue(()) } else { visit(row.key(), row.meta(), bytes) }
     };
     for (at, rows) in newer.iter().enumerate() {
-        rows.iter().try_for_each(|row| show(row, &newer[..at]))?;
+        rows.iter().try_for_each(|(_, row)| show(row, &newer[..at]))?;
     }
-    base.iter().try_for_each(|row| show(row, newer))
+    base.iter().try_for_each(|row| show(row.get(), newer))
 }

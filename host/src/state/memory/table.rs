@@ -1,8 +1,8 @@
 //! The rows of one state and key group in one layer, in the shape that the state's access asks for. No locks, no layers.
 
-use crate::state::row::Row;
+use super::hashed::Hashed;
+use crate::state::row::{Row, RowRef, stored_size};
 use crate::state::{Access, RowMeta};
-use hashbrown::HashTable;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,9 +12,9 @@ pub(super) type Slice = [u8; 8];
 /// Rows by access.
 #[derive(Debug)]
 pub(super) enum Rows {
-    Point(HashTable<Row>),
+    Point(Hashed),
     Ordered(BTreeSet<Row>),
-    Sliced(BTreeMap<Slice, HashTable<Row>>),
+    Sliced(BTreeMap<Slice, Hashed>),
 }
 
 /// Rows and what they weigh.
@@ -35,7 +35,7 @@ pub(super) struct Table {
 #[derive(Clone, Copy)]
 pub(super) struct Probe<'a> {
     pub(super) row: &'a [u8],
-    hash: u64,
+    pub(super) hash: u64,
 }
 
 impl<'a> Probe<'a> {
@@ -64,19 +64,10 @@ fn hash(row: &[u8]) -> u64 {
     xxh3_64(row).rotate_right(20)
 }
 
-fn rehash(row: &Row) -> u64 {
-    hash(row.key())
-}
-
-#[inline]
-pub(super) fn find<'a>(rows: &'a HashTable<Row>, probe: &Probe<'_>) -> Option<&'a Row> {
-    rows.find(probe.hash, |row| row.key() == probe.row)
-}
-
 impl Table {
     pub(super) fn new(access: Access) -> Self {
         let rows = match access {
-            Access::Point => Rows::Point(HashTable::new()),
+            Access::Point => Rows::Point(Hashed::default()),
             Access::Ordered => Rows::Ordered(BTreeSet::new()),
             Access::Sliced => Rows::Sliced(BTreeMap::new()),
         };
@@ -84,104 +75,80 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, probe: &Probe<'_>) -> Option<&Row> {
+    pub(super) fn get(&self, probe: &Probe<'_>) -> Option<RowRef<'_>> {
         match &self.rows {
-            Rows::Point(rows) => find(rows, probe),
-            Rows::Ordered(rows) => rows.get(probe.row),
-            Rows::Sliced(slices) => find(slices.get(&slice_of(probe.row))?, probe),
+            Rows::Point(rows) => rows.find(probe),
+            Rows::Ordered(rows) => rows.get(probe.row).map(Row::get),
+            Rows::Sliced(slices) => slices.get(&slice_of(probe.row))?.find(probe),
         }
     }
 
     /// Writes a row; without bytes a tombstone.
     pub(super) fn put(&mut self, probe: &Probe<'_>, meta: RowMeta, bytes: Option<&[u8]>) {
         self.writes += 1;
+        let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
+        weight.add(probe.row, bytes);
         let rows = match &mut self.rows {
             Rows::Point(rows) => rows,
             Rows::Sliced(slices) => slices.entry(slice_of(probe.row)).or_default(),
             Rows::Ordered(rows) => {
-                let row = Row::new(probe.row, meta, bytes);
-                self.bytes += row.stored_size();
-                self.live += u64::from(!row.is_tombstone());
-                self.entries += 1;
-                if let Some(old) = rows.replace(row) {
-                    self.forget(&old);
+                if let Some(old) = rows.replace(Row::new(probe.row, meta, bytes)) {
+                    weight.take(old.get());
                 }
                 return;
             }
         };
-        if let Some(row) = rows.find_mut(probe.hash, |row| row.key() == probe.row) {
-            self.bytes -= row.stored_size();
-            self.live -= u64::from(!row.is_tombstone());
-            row.set(meta, bytes);
-            self.bytes += row.stored_size();
-        } else {
-            let row = Row::new(probe.row, meta, bytes);
-            self.bytes += row.stored_size();
-            self.entries += 1;
-            rows.insert_unique(probe.hash, row, rehash);
-        }
-        self.live += u64::from(bytes.is_some());
-    }
-
-    fn forget(&mut self, row: &Row) {
-        self.bytes -= row.stored_size();
-        self.live -= u64::from(!row.is_tombstone());
-        self.entries -= 1;
+        rows.put(probe, meta, bytes, |old| weight.take(old));
     }
 
     /// Takes a row out, without a trace.
     pub(super) fn remove(&mut self, probe: &Probe<'_>) {
         self.writes += 1;
-        let gone = match &mut self.rows {
-            Rows::Point(rows) => remove(rows, probe),
-            Rows::Ordered(rows) => rows.take(probe.row),
+        let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
+        match &mut self.rows {
+            Rows::Point(rows) => rows.remove(probe, |gone| weight.take(gone)),
+            Rows::Ordered(rows) => {
+                if let Some(gone) = rows.take(probe.row) {
+                    weight.take(gone.get());
+                }
+            }
             Rows::Sliced(slices) => {
                 let slice = slice_of(probe.row);
-                let rows = slices.get_mut(&slice);
-                let gone = rows.and_then(|rows| remove(rows, probe));
-                if gone.is_some() && slices[&slice].is_empty() {
+                let Some(rows) = slices.get_mut(&slice) else { return };
+                rows.remove(probe, |gone| weight.take(gone));
+                if rows.is_empty() {
                     slices.remove(&slice);
                 }
-                gone
             }
-        };
-        if let Some(row) = gone {
-            self.forget(&row);
         }
     }
 
-    /// All rows, tombstones too; a sorted or sliced table's in the order of its access.
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = &Row> + '_> {
+    /// All rows, tombstones too, each with the probe that finds it in any table of the same access; a sorted or sliced
+    /// table's in the order of its access.
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (Probe<'_>, RowRef<'_>)> + '_> {
         match &self.rows {
             Rows::Point(rows) => Box::new(rows.iter()),
-            Rows::Ordered(rows) => Box::new(rows.iter()),
-            Rows::Sliced(slices) => Box::new(slices.values().flat_map(HashTable::iter)),
+            Rows::Ordered(rows) => Box::new(rows.iter().map(|row| (Probe { row: row.key(), hash: 0 }, row.get()))),
+            Rows::Sliced(slices) => Box::new(slices.values().flat_map(Hashed::iter)),
         }
     }
 
     /// Drops rows whose stamp lies at or below `clock`; returns their bytes.
     pub(super) fn sweep(&mut self, clock: i64) -> u64 {
         let before = self.bytes;
-        let (bytes, live, entries) = (&mut self.bytes, &mut self.live, &mut self.entries);
-        let mut keep = |row: &Row| {
+        let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
+        let mut keep = |row: RowRef<'_>| {
             let keep = row.meta().expiry > clock;
             if !keep {
-                *bytes -= row.stored_size();
-                *live -= u64::from(!row.is_tombstone());
-                *entries -= 1;
+                weight.take(row);
             }
             keep
         };
         match &mut self.rows {
-            Rows::Point(rows) => {
-                rows.retain(|row| keep(row));
-                if rows.len() < rows.capacity() / 4 {
-                    rows.shrink_to(rows.len() * 2, rehash);
-                }
-            }
-            Rows::Ordered(rows) => rows.retain(keep),
+            Rows::Point(rows) => rows.retain(keep),
+            Rows::Ordered(rows) => rows.retain(|row| keep(row.get())),
             Rows::Sliced(slices) => slices.retain(|_, rows| {
-                rows.retain(|row| keep(row));
+                rows.retain(&mut keep);
                 !rows.is_empty()
             }),
         }
@@ -190,6 +157,23 @@ impl Table {
     }
 }
 
-fn remove(rows: &mut HashTable<Row>, probe: &Probe<'_>) -> Option<Row> {
-    rows.find_entry(probe.hash, |row| row.key() == probe.row).ok().map(|entry| entry.remove().0)
+/// A table's counters, apart from its rows.
+struct Weight<'a> {
+    live: &'a mut u64,
+    entries: &'a mut u64,
+    bytes: &'a mut u64,
+}
+
+impl Weight<'_> {
+    fn add(&mut self, key: &[u8], bytes: Option<&[u8]>) {
+        *self.bytes += stored_size(key, bytes);
+        *self.live += u64::from(bytes.is_some());
+        *self.entries += 1;
+    }
+
+    fn take(&mut self, row: RowRef<'_>) {
+        *self.bytes -= row.stored_size();
+        *self.live -= u64::from(!row.is_tombstone());
+        *self.entries -= 1;
+    }
 }
