@@ -5,6 +5,8 @@ mod contract;
 pub mod filesystem;
 pub mod memory;
 mod coordinator; // takes checkpoints and ends the job
+#[cfg(test)]
+mod coordinator_tests;
 mod store; // manifests and decisions
 
 pub use coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};

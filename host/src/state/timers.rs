@@ -32,6 +32,16 @@ const VERSION: u16 = 1;
 
 const META: RowMeta = RowMeta { expiry: NEVER, version: VERSION };
 
+/// How far a clock has come. At the end of input no clock goes on: all that was due some day is due now, and a timer set
+/// then is never due.
+pub fn reached(clock: Clock, watermark: Timestamp, now: Timestamp) -> Timestamp {
+    match clock {
+        Clock::EventTime => watermark,
+        Clock::ProcessingTime if watermark == END => END,
+        Clock::ProcessingTime => now,
+    }
+}
+
 /// Timers of one operator in one task, on one clock.
 #[derive(Debug)]
 pub struct Timers {
@@ -110,10 +120,7 @@ impl Timers {
     }
 
     fn reached(&self, call: &Call<'_>) -> Timestamp {
-        match self.clock {
-            Clock::EventTime => call.watermark,
-            Clock::ProcessingTime => call.now,
-        }
+        reached(self.clock, call.watermark, call.now)
     }
 
     fn name(&mut self, key: &[u8], timer: u32, tag: &[u8]) {

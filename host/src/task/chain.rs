@@ -130,7 +130,8 @@ impl Chain {
             if self.advancing.is_some() {
                 self.watermark = before;
             } else if watermark == END {
-                self.begin_clock(END);
+                // At the end of input nothing waits any longer.
+                self.begin_clock(now);
             }
             self.state.advance(self.watermark, now);
         } else if let Some((moment, at)) = self.ticking {

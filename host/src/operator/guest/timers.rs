@@ -6,7 +6,7 @@ use super::riding::CallRows;
 use crate::engine::Fault;
 use crate::engine::description::{Description, Timer};
 use crate::operator::Context;
-use crate::state::timers::{Firings, Timers, declarations};
+use crate::state::timers::{Firings, Timers, declarations, reached};
 use crate::state::{Call, Cell, Overlay, StateBackend, StateDeclaration, StateNumber};
 use dataflow::key::{self, KeyGroup, Keys};
 use dataflow::time::{Clock, Timestamp};
@@ -75,10 +75,7 @@ impl Clocks {
     /// Timers due on `clock`, at most `limit`, and whether more are. Those of timers that are not declared any more count as
     /// fired.
     pub(super) fn due(&mut self, clock: Clock, limit: usize, context: &mut Context<'_>) -> (Firings, bool) {
-        let up_to = match clock {
-            Clock::EventTime => context.watermark,
-            Clock::ProcessingTime => context.now,
-        };
+        let up_to = reached(clock, context.watermark, context.now);
         let mut firings = Firings::default();
         let Some(timers) = self.of(clock) else { return (firings, false) };
         let more = timers.due(context.state.as_ref(), up_to, limit, &mut firings);

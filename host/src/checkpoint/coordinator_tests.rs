@@ -1,0 +1,194 @@
+//! The coordinator between one source and one sink that the test plays.
+
+use super::coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
+use super::memory::MemoryStorage;
+use super::store::Checkpoints;
+use crate::env::{self, Env, FailPoints, SystemClock};
+use crate::task::{Command, Control, Event, Gate, TaskId};
+use crate::telemetry::Status;
+use anyhow::anyhow;
+use dataflow::checkpoint::{CheckpointId, Manifest, Payload, Report, SourceSnapshot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+struct Job {
+    source: Arc<Control>,
+    sink: Arc<Control>,
+    events: Sender<Event>,
+    storage: Arc<MemoryStorage>,
+    status: Arc<Status>,
+    gate: Arc<Gate>,
+    run: JoinHandle<anyhow::Result<Outcome>>,
+}
+
+fn id(node: &str) -> TaskId {
+    TaskId { node: node.into(), task: 0 }
+}
+
+fn job() -> Job {
+    let (source, sink) = (Arc::new(Control::default()), Arc::new(Control::default()));
+    let (events, inbox) = channel();
+    let (storage, status, gate) =
+        (Arc::new(MemoryStorage::default()), Arc::new(Status::new(vec![])), Arc::new(Gate::new(Some(4))));
+    let settings = CheckpointSettings { every: None, keep: 1, timeout: Duration::from_secs(600) };
+    let manifest = Manifest {
+        version: Manifest::VERSION,
+        checkpoint: CheckpointId(0),
+        job: "job".into(),
+        job_revision: String::new(),
+        max_parallelism: 128,
+        finished: false,
+        components: BTreeMap::new(),
+        states: vec![],
+        sources: BTreeMap::new(),
+        tasks: vec![],
+        sinks: BTreeMap::new(),
+    };
+    let tasks =
+        Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
+    let env = Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::default()) };
+    let coordinator = Coordinator::new(
+        settings,
+        Checkpoints::new(storage.clone(), "a".into()),
+        (manifest, CheckpointId(1)),
+        (tasks, gate.clone()),
+        (inbox, status.clone()),
+        env,
+    );
+    let run = env::spawn("coordinator", move || coordinator.run()).unwrap();
+    Job { source, sink, events, storage, status, gate, run }
+}
+
+fn next(control: &Control) -> Command {
+    loop {
+        if let Some(command) = control.receive() {
+            return command;
+        }
+        control.wait.wait(None);
+    }
+}
+
+impl Job {
+    fn send(&self, event: Event) {
+        self.events.send(event).unwrap();
+    }
+
+    /// Waits for the barrier; its checkpoint and whether it is the last.
+    fn barrier(&self) -> (CheckpointId, bool) {
+        match next(&self.source) {
+            Command::Barrier { checkpoint, then_end } => (checkpoint, then_end),
+            other => panic!("a source is told of barriers, not {other:?}"),
+        }
+    }
+
+    fn report(&self, checkpoint: CheckpointId) {
+        let source = Report::Source { source: "in".into(), task: 0, snapshot: SourceSnapshot::default() };
+        self.send(Event::Report(checkpoint, source));
+        let payload = Payload(checkpoint.0.into());
+        self.send(Event::Report(checkpoint, Report::Sink { sink: "out".into(), payload }));
+    }
+
+    fn applied(&self) -> CheckpointId {
+        match next(&self.sink) {
+            Command::Apply { checkpoint, .. } => {
+                self.send(Event::Applied(id("out"), checkpoint));
+                checkpoint
+            }
+            other => panic!("a sink is told to apply, not {other:?}"),
+        }
+    }
+
+    fn end(self) -> anyhow::Result<Outcome> {
+        // A coordinator that has failed listens no more.
+        ["in", "out"].map(|node| self.events.send(Event::Ended(id(node))).ok());
+        self.run.join().unwrap()
+    }
+
+    fn latest(&self) -> Manifest {
+        Checkpoints::new(self.storage.clone(), "b".into()).latest().unwrap().expect("a checkpoint is decided")
+    }
+}
+
+#[test]
+fn checkpoint_is_decided_once_all_have_reported_and_then_applied() {
+    let job = job();
+    job.send(Event::CountReached);
+    assert_eq!(job.barrier(), (CheckpointId(1), false));
+    job.report(CheckpointId(1));
+    assert_eq!(job.applied(), CheckpointId(1));
+    assert_eq!(job.latest().checkpoint, CheckpointId(1));
+    job.send(Event::SourceFinished(id("in")));
+    assert_eq!(job.barrier(), (CheckpointId(2), true));
+    job.report(CheckpointId(2));
+    assert_eq!(job.applied(), CheckpointId(2));
+    assert!(matches!(next(&job.sink), Command::Finish));
+    let last = job.latest();
+    assert!(last.finished);
+    assert_eq!(job.status.checkpoints().decided, 2);
+    assert_eq!(job.end().unwrap(), Outcome::Finished);
+}
+
+#[test]
+fn output_of_an_abandoned_checkpoint_is_applied_with_the_next() {
+    let job = job();
+    job.send(Event::CountReached);
+    job.barrier();
+    job.storage.fail_next();
+    job.report(CheckpointId(1));
+    // The checkpoint costs itself, not the job.
+    job.send(Event::CountReached);
+    assert_eq!(job.barrier().0, CheckpointId(2));
+    assert_eq!(job.status.checkpoints().abandoned, 1);
+    job.report(CheckpointId(2));
+    assert_eq!((job.applied(), job.applied()), (CheckpointId(1), CheckpointId(2)));
+    let staged: Vec<u64> = job.latest().sinks["out"].iter().map(|staged| staged.checkpoint.0).collect();
+    assert_eq!(staged, [1, 2]);
+    job.send(Event::Stop);
+    job.barrier();
+    job.report(CheckpointId(3));
+    job.applied();
+    assert_eq!(job.end().unwrap(), Outcome::Stopped);
+}
+
+#[test]
+fn state_that_cannot_be_stored_costs_the_checkpoint_and_not_the_job() {
+    let job = job();
+    job.send(Event::CountReached);
+    job.barrier();
+    job.send(Event::SnapshotLost(CheckpointId(1), id("in"), anyhow!("disk full")));
+    job.send(Event::CountReached);
+    assert_eq!(job.barrier().0, CheckpointId(2));
+    let failure = job.status.checkpoints().last_failure.expect("it is told");
+    assert!(failure.contains("disk full") && failure.contains("`in`"), "{failure}");
+    job.send(Event::Failed(id("in"), anyhow!("no more")));
+    assert!(matches!(next(&job.source), Command::Abort));
+    assert!(job.end().is_err());
+}
+
+#[test]
+fn last_checkpoint_that_cannot_be_stored_fails_the_job() {
+    let job = job();
+    job.send(Event::Stop);
+    job.barrier();
+    job.storage.fail_next();
+    job.report(CheckpointId(1));
+    assert!(matches!(next(&job.sink), Command::Abort));
+    let error = format!("{:#}", job.end().unwrap_err());
+    assert!(error.contains("the last checkpoint, 1, cannot be completed"), "{error}");
+}
+
+#[test]
+fn gate_opens_again_once_the_barrier_is_sent() {
+    let job = job();
+    assert_eq!(job.gate.reserve(9), 4);
+    job.send(Event::CountReached);
+    job.barrier();
+    job.report(CheckpointId(1));
+    job.applied();
+    assert_eq!(job.gate.reserve(9), 4);
+    job.send(Event::Failed(id("in"), anyhow!("enough")));
+    assert!(job.end().is_err());
+}
