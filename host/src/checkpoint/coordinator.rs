@@ -193,8 +193,6 @@ impl Coordinator {
             control.send(Command::Barrier { checkpoint, then_end: last });
         }
         self.gate.open();
-        // A source may have sent its barrier already and wait before a gate that it saw closed.
-        self.tasks.sources.iter().for_each(|(_, control)| control.wait.notify());
     }
 
     fn report(&mut self, checkpoint: CheckpointId, report: Report) -> anyhow::Result<()> {

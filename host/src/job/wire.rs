@@ -220,6 +220,7 @@ impl Wirer<'_> {
         if task == 0 {
             self.with.restored.count_source(&node.name, &metrics);
         }
+        self.gate.register(self.wait_point(unit, task));
         let wiring = SourceWiring {
             outputs,
             control: self.control(unit, task),

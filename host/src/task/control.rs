@@ -4,7 +4,7 @@
 use crate::env::WaitPoint;
 use dataflow::checkpoint::{CheckpointId, Payload, Report};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which task of which node: a source, a chain by its first operator, or a sink.
@@ -86,21 +86,40 @@ impl Control {
 pub struct Gate {
     every: u64,
     left: AtomicU64,
+    /// Somebody was refused, and wants to hear when there is passage again.
+    refused: AtomicBool,
+    waiting: Mutex<Vec<Arc<WaitPoint>>>,
 }
 
 impl Gate {
     /// Opens for `every` records; for any number if none.
     pub fn new(every: Option<u64>) -> Self {
         let every = every.unwrap_or(u64::MAX);
-        Self { every, left: AtomicU64::new(every) }
+        Self { every, left: AtomicU64::new(every), refused: AtomicBool::new(false), waiting: Mutex::default() }
+    }
+
+    /// Adds a source task's wait point: it hears when there is passage again.
+    pub fn register(&self, wait: Arc<WaitPoint>) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(wait);
     }
 
     /// Takes up to `wanted` records' worth of passage. A task that got some looks for commands before it reads: a barrier
     /// sent before the gate opened again is then seen before any record behind it.
     pub fn reserve(&self, wanted: usize) -> usize {
-        if self.every == u64::MAX {
+        if self.every == u64::MAX || wanted == 0 {
             return wanted;
         }
+        match self.take(wanted) {
+            0 => {
+                // Said first and tried again: what is given back in between is not missed.
+                self.refused.store(true, Ordering::SeqCst);
+                self.take(wanted)
+            }
+            got => got,
+        }
+    }
+
+    fn take(&self, wanted: usize) -> usize {
         let mut got = 0;
         let _ = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             got = left.min(wanted as u64);
@@ -109,10 +128,17 @@ impl Gate {
         got as usize
     }
 
+    fn notify_refused(&self) {
+        if self.refused.swap(false, Ordering::SeqCst) {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wait| wait.notify());
+        }
+    }
+
     /// Gives back what was reserved and not read.
     pub fn give_back(&self, unused: usize) {
         if self.every != u64::MAX && unused > 0 {
             self.left.fetch_add(unused as u64, Ordering::SeqCst);
+            self.notify_refused();
         }
     }
 
@@ -124,6 +150,7 @@ impl Gate {
     /// Opens again, after the barriers have been sent.
     pub fn open(&self) {
         self.left.store(self.every, Ordering::SeqCst);
+        self.notify_refused();
     }
 }
 
@@ -141,6 +168,21 @@ mod tests {
         assert_eq!(gate.reserve(1), 0);
         gate.open();
         assert_eq!(gate.reserve(10), 4);
+    }
+
+    #[test]
+    fn source_that_was_refused_hears_of_what_another_gives_back() {
+        let gate = Gate::new(Some(3));
+        let wait = Arc::new(WaitPoint::default());
+        gate.register(wait.clone());
+        assert_eq!(gate.reserve(5), 3);
+        assert_eq!(gate.reserve(5), 0, "all passage is taken");
+        gate.give_back(1);
+        wait.wait(None);
+        assert_eq!(gate.reserve(5), 1);
+        assert_eq!(gate.reserve(5), 0);
+        gate.open();
+        wait.wait(None);
     }
 
     #[test]
