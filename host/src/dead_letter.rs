@@ -69,7 +69,9 @@ pub fn schema() -> Schema {
 pub fn batch(letters: &[DeadLetter]) -> Batch {
     let mut columns = schema().columns(letters.len());
     for letter in letters {
-        let key = letter.key.as_deref().and_then(|key| dataflow::key::parts(key).next()).unwrap_or(Value::Absent);
+        let several = letter.key.as_deref().and_then(several_parts);
+        let one = letter.key.as_deref().and_then(|key| dataflow::key::parts(key).next());
+        let key = several.as_deref().map(Value::Text).or(one).unwrap_or(Value::Absent);
         let text = letter.value.as_deref().and_then(|value| std::str::from_utf8(value).ok());
         let bytes = if text.is_none() { letter.value.as_deref() } else { None };
         push(&mut columns[0], Some(Value::Text(&letter.node)));
@@ -92,4 +94,18 @@ pub fn batch(letters: &[DeadLetter]) -> Batch {
 
 fn push(column: &mut Column, value: Option<Value<'_>>) {
     column.push(value.unwrap_or(Value::Absent));
+}
+
+/// A key of several fields as text, such as `Pune, r2`; none for a key of one field, which keeps its type.
+fn several_parts(key: &[u8]) -> Option<String> {
+    let part = |value: Value<'_>| match value {
+        Value::Text(text) => text.to_string(),
+        Value::Int(int) => int.to_string(),
+        Value::Float(float) => float.to_string(),
+        Value::Boolean(boolean) => boolean.to_string(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Absent => String::new(),
+    };
+    let parts: Vec<String> = dataflow::key::parts(key).map(part).collect();
+    (parts.len() > 1).then(|| parts.join(", "))
 }

@@ -89,7 +89,15 @@ impl Case {
     pub(crate) fn expected(&self) -> Rows {
         let folder = self.folder.join("expected").join(&self.job);
         let files = fs::read_dir(&folder).expect("readable").map(|entry| entry.expect("readable").path());
-        files.map(|file| (file.file_name().expect("a file").to_string_lossy().into_owned(), lines(&file))).collect()
+        let rows = |file: PathBuf| {
+            let name = file.file_name().expect("a file").to_string_lossy().into_owned();
+            let mut rows = lines(&file);
+            if name.contains(".db.") {
+                rows.sort_by_key(Value::to_string);
+            }
+            (name, rows)
+        };
+        files.map(rows).collect()
     }
 
     /// The names of a section's nodes.

@@ -155,6 +155,10 @@ impl Coordinator {
             }
             Event::CountReached => self.is_due = true,
             Event::Applied(task, checkpoint) => self.applied(&task, checkpoint)?,
+            // Why is told by the task that is gone.
+            Event::Orphaned(task) => {
+                self.running.remove(&task);
+            }
             Event::Ended(task) => {
                 self.running.remove(&task);
                 if !matches!(

@@ -9,11 +9,11 @@ use crate::checkpoint::{CheckpointSettings, Checkpoints, Coordinator, Outcome};
 use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
 use crate::sink::{Sink, SinkFactory, SinkInput};
-use crate::task::{Event, TaskId};
+use crate::task::{End, Event, TaskId};
 use crate::telemetry::Status;
 use anyhow::{Context, anyhow, bail};
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
-use dataflow::record::Batch;
+use dataflow::record::{Batch, Value};
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -203,7 +203,8 @@ fn spawn_task(id: TaskId, run: Runnable, events: Sender<Event>) -> anyhow::Resul
     let body = move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let event = match ended {
-            Ok(Ok(())) => Event::Ended(id),
+            Ok(Ok(End::Told)) => Event::Ended(id),
+            Ok(Ok(End::Orphaned)) => Event::Orphaned(id),
             Ok(Err(error)) => Event::Failed(id, error),
             Err(panic) => {
                 let text = panic
@@ -241,13 +242,17 @@ impl SinkFactory for Refuse {
 
 impl Sink for Refuse {
     fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let text = |column: usize| format!("{:?}", batch.columns[column].get(0));
+        let said = |column: usize| match batch.columns[column].get(0) {
+            Value::Text(text) => text.to_string(),
+            Value::Int(int) => int.to_string(),
+            _ => "unknown".to_string(),
+        };
         bail!(
-            "a record cannot be processed and `dead_letters: fail` is set: node {}, file {}, line {}: {}",
-            text(0),
-            text(1),
-            text(2),
-            text(5)
+            "a record cannot be processed, and the job is to fail then (`dead_letters: {{ fail: true }}`): at `{}`, file {}, line {}: {}",
+            said(0),
+            said(1),
+            said(2),
+            said(5)
         )
     }
 

@@ -13,7 +13,7 @@ use crate::source::Share;
 use crate::state::memory::{ACTIVE_LIMIT_DEFAULT, MemoryBackend, MemoryOptions};
 use crate::state::{StateBackend, StateNumber};
 use crate::task::{
-    Chain, ChainNode, Control, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
+    Chain, ChainNode, Control, End, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
     SourceWiring, Target, TaskId,
 };
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
@@ -29,7 +29,7 @@ use std::sync::mpsc::Sender;
 pub const DEAD_LETTERS: &str = "dead-letters";
 
 /// A task that is ready to run on a thread of its own.
-pub(super) type Runnable = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
+pub(super) type Runnable = Box<dyn FnOnce() -> anyhow::Result<End> + Send>;
 
 /// Everything a job needs to start.
 pub(super) struct Wired {

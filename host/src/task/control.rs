@@ -54,10 +54,21 @@ pub enum Event {
     Applied(TaskId, CheckpointId),
     /// A task has ended as told.
     Ended(TaskId),
+    /// A task has ended because one that it is connected to is gone. That one says why.
+    Orphaned(TaskId),
     /// A task cannot go on.
     Failed(TaskId, anyhow::Error),
     /// Somebody wants the job to stop: a last checkpoint, then the end.
     Stop,
+}
+
+/// Why a task that did not fail has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was told to, or its inputs have ended.
+    Told,
+    /// A task that it is connected to is gone.
+    Orphaned,
 }
 
 /// A task's mailbox for commands.

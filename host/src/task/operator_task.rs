@@ -1,6 +1,6 @@
 //! The second loop: merges inputs, aligns barriers, advances time, and calls a chain of operators.
 
-use super::control::{Command, Control, Event, TaskId};
+use super::control::{Command, Control, End, Event, TaskId};
 use super::{Chain, Stopwatch};
 use crate::env::Env;
 use crate::exchange::Receiver;
@@ -80,12 +80,15 @@ impl OperatorTask {
     ///
     /// # Errors
     /// An operator cannot go on.
-    pub fn run(mut self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<End> {
         let mut watch = Stopwatch::start(&*self.env.clock);
         self.chain.open(self.env.clock.now_ms())?;
         loop {
-            if matches!(self.control.receive(), Some(Command::Abort)) || self.chain.is_closed() {
-                return Ok(());
+            if matches!(self.control.receive(), Some(Command::Abort)) {
+                return Ok(End::Told);
+            }
+            if self.chain.is_closed() {
+                return Ok(End::Orphaned);
             }
             self.report_snapshots();
             if !self.chain.flush() {
@@ -95,13 +98,13 @@ impl OperatorTask {
                 continue;
             }
             if self.sent_end && self.snapshots.is_empty() {
-                return Ok(());
+                return Ok(End::Told);
             }
             if self.work()? {
                 continue;
             }
             if self.lost_input() {
-                return Ok(());
+                return Ok(End::Orphaned);
             }
             let wait = self.until_next_timer();
             self.metrics(|metrics, lap| metrics.busy_ns.add(lap), &mut watch);

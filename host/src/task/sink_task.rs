@@ -1,6 +1,6 @@
 //! The third loop: writes rows, stages at a barrier, applies once the checkpoint is decided.
 
-use super::control::{Command, Control, Event, TaskId};
+use super::control::{Command, Control, End, Event, TaskId};
 use super::{Input, Stopwatch};
 use crate::env::Env;
 use crate::sink::Sink;
@@ -47,12 +47,12 @@ impl SinkTask {
     ///
     /// # Errors
     /// The target refuses.
-    pub fn run(mut self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<End> {
         let mut watch = Stopwatch::start(&*self.env.clock);
         loop {
             while let Some(command) = self.control.receive() {
                 match command {
-                    Command::Abort | Command::Finish => return Ok(()),
+                    Command::Abort | Command::Finish => return Ok(End::Told),
                     Command::Apply { checkpoint, payload } => {
                         self.sink
                             .apply(checkpoint, &payload)

@@ -1,7 +1,7 @@
 //! The first loop: polls a source, stamps and sorts by tolerance, tells watermarks, sends barriers on. The source itself
 //! never sees a signal.
 
-use super::control::{Command, Control, Event, Gate, TaskId};
+use super::control::{Command, Control, End, Event, Gate, TaskId};
 use super::source_time::{Emit, SourceTime};
 use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Port, SourceTimeSettings, Stopwatch};
 use crate::dead_letter::{self, DeadLetter};
@@ -69,7 +69,7 @@ impl SourceTask {
     ///
     /// # Errors
     /// The source cannot go on.
-    pub fn run(mut self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<End> {
         let mut watch = Stopwatch::start(&*self.env.clock);
         if let Some(watermark) = self.time.start() {
             self.tell(watermark);
@@ -78,8 +78,11 @@ impl SourceTask {
             // Passage first, commands second: see `Gate::reserve`.
             let wanted = if self.finished || self.ending { 0 } else { BATCH_RECORDS_MAX };
             let passage = self.gate.reserve(wanted);
-            if self.obey() || self.is_closed() {
-                return Ok(());
+            if self.obey() {
+                return Ok(End::Told);
+            }
+            if self.is_closed() {
+                return Ok(End::Orphaned);
             }
             if !self.flush() {
                 self.gate.give_back(passage);
@@ -89,7 +92,7 @@ impl SourceTask {
                 continue;
             }
             if self.ending {
-                return Ok(());
+                return Ok(End::Told);
             }
             let pause = if passage == 0 { Some(None) } else { self.poll(passage)? };
             if let Some(at_most) = pause {

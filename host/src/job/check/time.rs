@@ -28,6 +28,10 @@ fn check_source(source: &Source, problems: &mut Vec<Problem>) {
              `emit: at_end` needs none",
         ));
     }
+    if watermark.max_drift_ms.is_some() {
+        let message = format!("the source `{}` has a `max_drift`, which this version does not keep to", source.name);
+        problems.push(Problem::at(source.place, message).hint("leave it out: no partition is paused"));
+    }
     if watermark.emit == Emit::AtEnd && is_endless(source) {
         let message =
             format!("the source `{}` never ends, so with `emit: at_end` no window would ever fire", source.name);

@@ -59,7 +59,9 @@ impl References for Process {
 /// It cannot be opened. What is wrong inside it is in the answer.
 pub fn load(path: &Path) -> anyhow::Result<Loaded> {
     let text = std::fs::read_to_string(path).with_context(|| format!("opening the job file {}", path.display()))?;
-    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    // Absolute: a checkpoint knows a file by its path, which must not depend on where the program was started.
+    let whole = std::path::absolute(path).with_context(|| format!("finding the job file {}", path.display()))?;
+    let folder = whole.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(read_text(&path.display().to_string(), &text, &folder, &Process { folder: folder.clone() }))
 }
 

@@ -74,7 +74,7 @@ pub(super) fn judge(
     found: &Path,
 ) -> anyhow::Result<OnExisting> {
     let (path, sink) = (found.display(), &input.sink);
-    let says = "say `on_existing: replace` or `append`, or write somewhere else";
+    let says = "remove it, or write somewhere else";
     match (settings.on_existing, marker) {
         (Some(OnExisting::Fail), _) => bail!("sink `{sink}` finds `{path}` from an earlier run: {says}"),
         (Some(chosen), _) => Ok(chosen),

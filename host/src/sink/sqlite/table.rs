@@ -76,7 +76,7 @@ impl Table {
         let made = there && ledger.made_target(database)?;
         match settings.on_existing {
             Some(OnExisting::Fail) if there && database.prepare(&format!("SELECT 1 FROM {name}"))?.exists(())? => {
-                bail!("sink `{}` finds rows in the table: say `on_existing: replace` or `append`", self.sink)
+                bail!("sink `{}` finds rows in the table: remove them, or write to another table", self.sink)
             }
             None | Some(OnExisting::Replace) if made => database.execute_batch(&format!("DROP TABLE {name}"))?,
             Some(OnExisting::Replace) if there => database.execute_batch(&format!("DELETE FROM {name}"))?,
