@@ -42,8 +42,15 @@ pub fn build(folder: &Path, say: &mut dyn FnMut(&str)) -> anyhow::Result<Built> 
     }
     let code = std::fs::read(&module).with_context(|| format!("reading {}", module.display()))?;
     let bytes = encode(&code).with_context(|| format!("{} cannot become a component", folder.display()))?;
-    std::fs::write(&path, &bytes).with_context(|| format!("writing {}", path.display()))?;
+    write_whole(&path, &bytes).with_context(|| format!("writing {}", path.display()))?;
     Ok(Built { bytes, path, changed: true })
+}
+
+/// Another process may build the same project or take the component at this moment: it never sees half of one.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+    std::fs::write(&unfinished, bytes)?;
+    std::fs::rename(&unfinished, path)
 }
 
 fn is_newer(made: &Path, from: &Path) -> bool {
