@@ -213,7 +213,7 @@ fn lines(file: &Path) -> Vec<Value> {
 fn table_rows(database: &Path, table: &str) -> Vec<Value> {
     let database = rusqlite::Connection::open(database).expect("the database opens");
     let Ok(mut rows) = database.prepare(&format!("select * from \"{table}\"")) else { return vec![] };
-    let names: Vec<String> = rows.column_names().into_iter().map(String::from).collect();
+    let names: Vec<String> = rows.column_names().map(String::from).collect();
     let value = |row: &rusqlite::Row<'_>, at: usize| match row.get_ref(at).expect("a column") {
         rusqlite::types::ValueRef::Integer(int) => Value::from(int),
         rusqlite::types::ValueRef::Real(real) => Value::from(real),

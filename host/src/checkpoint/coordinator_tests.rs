@@ -103,7 +103,9 @@ impl Job {
 
     fn end(self) -> anyhow::Result<Outcome> {
         // A coordinator that has failed listens no more.
-        ["in", "out"].map(|node| self.events.send(Event::Ended(id(node))).ok());
+        for node in ["in", "out"] {
+            let _ = self.events.send(Event::Ended(id(node)));
+        }
         self.run.join().unwrap()
     }
 

@@ -118,7 +118,7 @@ fn output_that_is_not_its_own_is_refused_until_the_user_chooses() {
         fs::create_dir_all(folder.dir.path().join("late")).unwrap();
         fs::write(folder.dir.path().join(foreign), "theirs\n").unwrap();
         let error = folder.run(true, 1, 1).unwrap_err().to_string();
-        assert!(error.contains("on_existing"), "{error}");
+        assert!(error.contains("remove it, or write somewhere else"), "{error}");
         folder.on_existing = Some(OnExisting::Append);
         folder.run(true, 1, 1).unwrap();
         folder.run(false, 2, 2).unwrap();

@@ -31,7 +31,9 @@ fn counts(column: &Column) -> Vec<i64> {
     let present = |at: usize| column.present.as_ref().is_none_or(|present| present[at]);
     match &column.values {
         Values::Int(ints) => ints.iter().enumerate().map(|(at, &int)| if present(at) { int } else { 0 }).collect(),
-        Values::Float(floats) => floats.iter().enumerate().map(|(at, &f)| if present(at) { f as i64 } else { 0 }).collect(),
+        Values::Float(floats) => {
+            floats.iter().enumerate().map(|(at, &f)| if present(at) { f as i64 } else { 0 }).collect()
+        }
         _ => vec![],
     }
 }
@@ -119,9 +121,9 @@ pub fn rows(batch: &Batch, calls: u32) -> Result<Effects, Failure> {
         effects: Effects { outputs: vec![], writes: vec![], timers: no_timers() },
         bad: vec![],
     };
-    for row in 0..batch.timestamps.len() {
+    for (row, &amount) in amounts.iter().enumerate() {
         let deed = std::str::from_utf8(blob(deeds, row)).unwrap();
-        keep(&mut doing, batch, row as u32, deed, (amounts[row], calls))
+        keep(&mut doing, batch, row as u32, deed, (amount, calls))
             .or_else(|()| break_faith(&mut doing, batch, row as u32, deed))?;
     }
     if !doing.bad.is_empty() {
@@ -194,7 +196,9 @@ fn keep(doing: &mut Doing, batch: &Batch, row: u32, deed: &str, (amount, calls):
 /// What it may not.
 fn break_faith(doing: &mut Doing, batch: &Batch, row: u32, deed: &str) -> Result<(), Failure> {
     let one = |column: Column| Body::Columns(vec![ints(vec![1]), column]);
-    let raw = |ends: Vec<u32>| Body::Bytes(Column { present: None, values: Values::Bytes(Blobs { ends, bytes: b"abc".into() }) });
+    let raw = |ends: Vec<u32>| {
+        Body::Bytes(Column { present: None, values: Values::Bytes(Blobs { ends, bytes: b"abc".into() }) })
+    };
     let outputs = &mut doing.effects.outputs;
     match deed {
         "trap" | "together" => panic!("asked to"),
@@ -224,7 +228,9 @@ fn break_faith(doing: &mut Doing, batch: &Batch, row: u32, deed: &str) -> Result
         "bytes for columns" => outputs.push(output(0, vec![row], raw(vec![3]))),
         "wrong times" => outputs.push(Output { timestamps: Some(vec![1, 2]), ..output(1, vec![row], raw(vec![3])) }),
         "far time" => outputs.push(Output { timestamps: Some(vec![i64::MAX]), ..output(1, vec![row], raw(vec![3])) }),
-        "wrong changes" => outputs.push(Output { changes: vec![Change::Insert; 3], ..output(1, vec![row], raw(vec![3])) }),
+        "wrong changes" => {
+            outputs.push(Output { changes: vec![Change::Insert; 3], ..output(1, vec![row], raw(vec![3])) })
+        }
         "strange origin" => outputs.push(output(1, vec![4096], raw(vec![3]))),
         "strange port" => outputs.push(output(9, vec![row], raw(vec![3]))),
         "strange pass" => outputs.push(Output { passed: vec![4096], ..output(1, vec![], Body::Bytes(none())) }),

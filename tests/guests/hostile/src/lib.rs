@@ -100,9 +100,10 @@ impl Guest for Hostile {
     fn migrate(state: u32, from_version: u32, old: Column) -> Result<Column, String> {
         match (state, from_version, old.values) {
             (COUNT, 1, Values::Int(ints)) if ints.contains(&13) => Err("13 brings bad luck".into()),
-            (COUNT, 1, Values::Int(ints)) => {
-                Ok(Column { present: old.present, values: Values::Float(ints.iter().map(|&int| int as f64 * 10.0).collect()) })
-            }
+            (COUNT, 1, Values::Int(ints)) => Ok(Column {
+                present: old.present,
+                values: Values::Float(ints.iter().map(|&int| int as f64 * 10.0).collect()),
+            }),
             _ => Err(format!("state {state} never had a version {from_version}")),
         }
     }

@@ -10,7 +10,11 @@ struct Summing;
 fn sums(blobs: &Blobs) -> Vec<i64> {
     let number = |bytes: &[u8]| bytes.try_into().map(i64::from_le_bytes).unwrap_or(0);
     let mut from = 0;
-    blobs.ends.iter().map(|&end| number(&blobs.bytes[std::mem::replace(&mut from, end as usize)..end as usize])).collect()
+    blobs
+        .ends
+        .iter()
+        .map(|&end| number(&blobs.bytes[std::mem::replace(&mut from, end as usize)..end as usize]))
+        .collect()
 }
 
 fn blobs(sums: &[i64]) -> Blobs {
@@ -19,7 +23,9 @@ fn blobs(sums: &[i64]) -> Blobs {
 }
 
 fn take(batch: &Batch, accumulators: &Column, acc_of: &[u32], sign: i64) -> Result<Blobs, Failure> {
-    let (Values::Bytes(bytes), Values::Int(amounts)) = (&accumulators.values, &batch.fields[0].values) else { unreachable!() };
+    let (Values::Bytes(bytes), Values::Int(amounts)) = (&accumulators.values, &batch.fields[0].values) else {
+        unreachable!()
+    };
     let mut sums = sums(bytes);
     let mut bad = vec![];
     for (row, &amount) in amounts.iter().enumerate() {
@@ -70,7 +76,11 @@ impl Guest for Summing {
 
     fn finish(_: Blobs, _: Vec<i64>, _: Vec<i64>, accumulators: Blobs) -> Result<Column, String> {
         let sums = sums(&accumulators);
-        if sums.contains(&99) { Err("99 cannot be said".into()) } else { Ok(Column { present: None, values: Values::Int(sums) }) }
+        if sums.contains(&99) {
+            Err("99 cannot be said".into())
+        } else {
+            Ok(Column { present: None, values: Values::Int(sums) })
+        }
     }
 
     fn migrate(from_version: u32, old: Blobs) -> Result<Blobs, String> {
