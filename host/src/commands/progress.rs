@@ -74,7 +74,8 @@ impl Progress {
                 grouped(records_out.round() as u64)
             );
             if node.watermark() != START {
-                words += &format!(" watermark {}", watermark(node.watermark()));
+                let (at, lag) = (watermark(node.watermark()), lag(node.watermark(), now_ms));
+                words += &format!(" watermark {at} lag {lag}");
             }
             for (count, what) in
                 [(node.sum(|task| &task.late_records_dropped), "late"), (node.sum(|task| &task.dead_letters), "dead")]
@@ -184,7 +185,7 @@ mod tests {
         let line = progress.line(&status, 1_714_554_062_000);
         assert_eq!(
             line,
-            "job 00:03: rides 0/s in 3,000/s out, per-minute 0/s in 0/s out watermark 2024-05-01 09:00:00 2 late; \
+            "job 00:03: rides 0/s in 3,000/s out, per-minute 0/s in 0/s out watermark 2024-05-01 09:00:00 lag 1m2s 2 late; \
              checkpoint 3 2s ago in 40ms"
         );
     }

@@ -76,7 +76,7 @@ pub const STATE: Group = Group {
     says: "Where operators remember.",
     keys: &[
         key("backend", "`memory`", Is("memory"), "What holds it."),
-        key("memory", "size", Open("no limit"), "Bytes that the job's state may take."),
+        key("memory", "size", Open("no limit"), "Bytes that the job's state may take. Not in this version: refused."),
     ],
 };
 
@@ -175,7 +175,12 @@ pub const WATERMARK: Group = Group {
             Is("periodic"),
             "When it is sent. `at_end`: once, at the end of a bounded input; nothing is late.",
         ),
-        key("every", "duration", Is("200ms"), "How often with `emit: periodic`."),
+        key(
+            "every",
+            "duration",
+            Is("200ms"),
+            "At the latest so often with `emit: periodic`; the end of a batch sends it too.",
+        ),
         key(
             "idle_after",
             "duration or `never`",
@@ -188,7 +193,12 @@ pub const WATERMARK: Group = Group {
             Is("hold"),
             "With all partitions idle it stays, or follows the wall clock.",
         ),
-        key("max_drift", "duration", Open("no limit"), "A partition further ahead of the slowest is paused."),
+        key(
+            "max_drift",
+            "duration",
+            Open("no limit"),
+            "A partition further ahead of the slowest is paused. Not in this version: refused.",
+        ),
     ],
 };
 

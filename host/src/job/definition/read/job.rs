@@ -70,6 +70,10 @@ fn state(section: &Section<'_>) -> State {
     } else {
         section.choice("backend", &[("memory", ())]);
     }
+    if section.has("memory") {
+        let problem = Problem::at(section.place_of("memory"), "a limit on the state's memory is not in this version");
+        section.reader.problem(problem.hint("leave `memory` out"));
+    }
     State { memory: section.optional_size("memory") }
 }
 
