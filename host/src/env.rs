@@ -14,13 +14,24 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Where tests make the process die; empty in production.
     pub fail_points: Arc<FailPoints>,
+    /// Most records that a source puts into one batch.
+    pub batch_records: usize,
 }
 
+/// Most records of one batch, unless a test says otherwise.
+pub const BATCH_RECORDS_MAX: usize = 4096;
+
 impl Env {
-    /// The machine's clock, and fail points as the environment variable `MILLSTREAM_FAIL_AT` says.
+    /// The machine's clock; fail points as the environment variable `MILLSTREAM_FAIL_AT` says, batches as
+    /// `MILLSTREAM_BATCH_RECORDS` does. Both are for tests: they change when things happen, never what comes out.
     pub fn system() -> Self {
         let fail_points = std::env::var("MILLSTREAM_FAIL_AT").unwrap_or_default();
-        Self { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::parse(&fail_points)) }
+        let batch_records = std::env::var("MILLSTREAM_BATCH_RECORDS").ok().and_then(|text| text.parse().ok());
+        Self {
+            clock: Arc::new(SystemClock::default()),
+            fail_points: Arc::new(FailPoints::parse(&fail_points)),
+            batch_records: batch_records.filter(|&records| records > 0).unwrap_or(BATCH_RECORDS_MAX),
+        }
     }
 }
 
@@ -174,6 +185,8 @@ impl FailPoints {
             *count = count.saturating_sub(times);
             if left.values().all(|&count| count == 0) {
                 tracing::error!(place, "fail point reached: dying here");
+                // SIGKILL: nothing of the process runs any more, as when a machine loses power.
+                let _ = signal_hook::low_level::raise(9);
                 std::process::abort();
             }
         }

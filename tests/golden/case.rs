@@ -119,12 +119,19 @@ impl Case {
 impl Stage {
     /// Runs the job, dying where `fail_at` says.
     pub(crate) fn run(&self, fail_at: &str) -> Output {
+        self.run_with(&[("MILLSTREAM_FAIL_AT", fail_at)])
+    }
+
+    /// Runs the job to its end with batches of at most so many records.
+    pub(crate) fn finish_in_batches(&self, records: usize) {
+        let output = self.run_with(&[("MILLSTREAM_BATCH_RECORDS", &records.to_string())]);
+        assert!(output.status.success(), "the job ends well: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn run_with(&self, environment: &[(&str, &str)]) -> Output {
         let mut command = millstream();
         command.current_dir(self.folder.path()).arg("run").arg(format!("{}.yaml", self.job));
-        if !fail_at.is_empty() {
-            command.env("MILLSTREAM_FAIL_AT", fail_at);
-        }
-        command.output().expect("the program starts")
+        command.envs(environment.iter().copied()).output().expect("the program starts")
     }
 
     /// Runs the job to its end.

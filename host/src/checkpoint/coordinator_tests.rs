@@ -49,7 +49,8 @@ fn job() -> Job {
     };
     let tasks =
         Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
-    let env = Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::default()) };
+    let env =
+        Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::default()), batch_records: 1 };
     let coordinator = Coordinator::new(
         settings,
         Checkpoints::new(storage.clone(), "a".into()),

@@ -20,9 +20,6 @@ pub use source_time::{Emit, Excess, SourceTimeSettings, Tolerance, WhenAllIdle};
 
 use std::time::Duration;
 
-/// Most records of one batch.
-pub const BATCH_RECORDS_MAX: usize = 4096;
-
 /// About most bytes of raw values in one batch.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 

@@ -3,7 +3,7 @@
 
 use super::control::{Command, Control, End, Event, Gate, TaskId};
 use super::source_time::{Emit, SourceTime};
-use super::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Port, SourceTimeSettings, Stopwatch};
+use super::{BATCH_BYTES_MAX, Port, SourceTimeSettings, Stopwatch};
 use crate::dead_letter::{self, DeadLetter};
 use crate::env::Env;
 use crate::source::{Limit, Polled, Records, Source};
@@ -76,7 +76,7 @@ impl SourceTask {
         }
         loop {
             // Passage first, commands second: see `Gate::reserve`.
-            let wanted = if self.finished || self.ending { 0 } else { BATCH_RECORDS_MAX };
+            let wanted = if self.finished || self.ending { 0 } else { self.env.batch_records };
             let passage = self.gate.reserve(wanted);
             if self.obey() {
                 return Ok(End::Told);
