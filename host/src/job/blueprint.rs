@@ -11,7 +11,7 @@ use crate::sink::SinkFactory;
 use crate::source::{Projection, SourceFactory};
 use crate::task::SourceTimeSettings;
 use anyhow::{Context, anyhow};
-use dataflow::graph::{self, Input, Node, Plan, Port, Role};
+use dataflow::graph::{self, Node, Plan, Port, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -194,14 +194,4 @@ fn resolve(nodes: &[Node], reader: &str, reference: &Reference) -> anyhow::Resul
         )
     })?;
     Ok((node, port))
-}
-
-/// The input of a node that wants fields of its own.
-pub(super) fn input(
-    from: (usize, usize),
-    key: Vec<String>,
-    wants: Vec<dataflow::record::Field>,
-    whole_values: bool,
-) -> Input {
-    Input { from, key, wants, whole_values }
 }

@@ -1,7 +1,6 @@
 //! What an operator of a job file is: a window or a guest. Says what it reads and puts out, for the plan, and makes the
 //! factory once the plan is there.
 
-use super::blueprint::input;
 use super::definition::{self, Aggregate, AggregateFunction, BuiltIn, Guest, OnError, Operator, Window, WindowKind};
 use crate::engine;
 use crate::engine::description::{Description, Output, State, StateKind, WantedField};
@@ -189,7 +188,7 @@ impl WindowLogic {
             By::Guest { component, .. } => component.aggregator().is_ok_and(|description| description.whole_values),
             By::Host { .. } => false,
         };
-        input(from, self.key.clone(), wants, self.aggregates.iter().any(reads_values))
+        Input { from, key: self.key.clone(), wants, whole_values: self.aggregates.iter().any(reads_values) }
     }
 
     fn factory(&self, nodes: &[Node], plan: &Plan, at: usize) -> anyhow::Result<Arc<dyn OperatorFactory>> {
@@ -279,7 +278,7 @@ impl GuestLogic {
                 "operator `{}` keeps state or sets timers, so its input needs a key: add `key: /field`",
                 operator.name
             );
-            Ok(input(froms[given], key, wants, self.description.whole_values))
+            Ok(Input { from: froms[given], key, wants, whole_values: self.description.whole_values })
         };
         order.iter().enumerate().map(one).collect()
     }
