@@ -16,21 +16,33 @@ pub struct Env {
     pub fail_points: Arc<FailPoints>,
     /// Most records that a source puts into one batch.
     pub batch_records: usize,
+    /// How long a source rests after each batch; none in production.
+    pub pace: Option<Duration>,
 }
 
 /// Most records of one batch, unless a test says otherwise.
 pub const BATCH_RECORDS_MAX: usize = 4096;
 
 impl Env {
-    /// The machine's clock; fail points as the environment variable `MILLSTREAM_FAIL_AT` says, batches as
-    /// `MILLSTREAM_BATCH_RECORDS` does. Both are for tests: they change when things happen, never what comes out.
+    /// The machine's clock, and what tests say by environment variables. Those change when things happen, never what comes out:
+    ///
+    /// - `MILLSTREAM_FAIL_AT`: a fail point where the process dies
+    /// - `MILLSTREAM_PANIC_AT`: a fail point where the task panics, once
+    /// - `MILLSTREAM_BATCH_RECORDS`: most records of a source's batch
+    /// - `MILLSTREAM_PACE_MS`: how long a source rests after each batch
     pub fn system() -> Self {
-        let fail_points = std::env::var("MILLSTREAM_FAIL_AT").unwrap_or_default();
-        let batch_records = std::env::var("MILLSTREAM_BATCH_RECORDS").ok().and_then(|text| text.parse().ok());
+        let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).filter(|&number| number > 0);
+        let fail_points = match (text("MILLSTREAM_FAIL_AT"), text("MILLSTREAM_PANIC_AT")) {
+            (Some(places), _) => FailPoints::parse(&places, OnReached::Die),
+            (None, Some(places)) => FailPoints::parse(&places, OnReached::Panic),
+            (None, None) => FailPoints::default(),
+        };
         Self {
             clock: Arc::new(SystemClock::default()),
-            fail_points: Arc::new(FailPoints::parse(&fail_points)),
-            batch_records: batch_records.filter(|&records| records > 0).unwrap_or(BATCH_RECORDS_MAX),
+            fail_points: Arc::new(fail_points),
+            batch_records: number("MILLSTREAM_BATCH_RECORDS").map_or(BATCH_RECORDS_MAX, |number| number as usize),
+            pace: number("MILLSTREAM_PACE_MS").map(Duration::from_millis),
         }
     }
 }
@@ -142,17 +154,28 @@ impl WaitPoint {
     }
 }
 
-/// Named places where a test makes the process die as if killed. `sink/adding/written:2,source/rides/record:7` dies at
-/// the moment when every place named has been passed at least so many times.
+/// Named places where a test makes something fail. `sink/adding/written:2,source/rides/record:7` fails at the moment when
+/// every place named has been passed at least so many times.
 #[derive(Debug, Default)]
 pub struct FailPoints {
     left: Mutex<BTreeMap<String, u64>>,
     armed: bool,
+    on_reached: OnReached,
+}
+
+/// What fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnReached {
+    /// The process, as if killed.
+    #[default]
+    Die,
+    /// The task that got there, once.
+    Panic,
 }
 
 impl FailPoints {
     /// From the text above; what is not `place:count` is a place to be passed once.
-    pub fn parse(text: &str) -> Self {
+    pub fn parse(text: &str, on_reached: OnReached) -> Self {
         let left: BTreeMap<String, u64> = text
             .split(',')
             .map(str::trim)
@@ -162,7 +185,7 @@ impl FailPoints {
                 None => (part.to_string(), 1),
             })
             .collect();
-        Self { armed: !left.is_empty(), left: Mutex::new(left) }
+        Self { armed: !left.is_empty(), left: Mutex::new(left), on_reached }
     }
 
     /// Whether any place is named: callers skip building names otherwise.
@@ -184,6 +207,11 @@ impl FailPoints {
         if let Some(count) = left.get_mut(place) {
             *count = count.saturating_sub(times);
             if left.values().all(|&count| count == 0) {
+                if self.on_reached == OnReached::Panic {
+                    left.clear();
+                    drop(left);
+                    panic!("fail point `{place}` reached");
+                }
                 tracing::error!(place, "fail point reached: dying here");
                 // SIGKILL: nothing of the process runs any more, as when a machine loses power.
                 let _ = signal_hook::low_level::raise(9);
@@ -207,8 +235,15 @@ mod tests {
 
     #[test]
     fn fail_points_are_read_with_their_counts() {
-        let points = FailPoints::parse("sink/a/written:2, source/b/record");
+        let points = FailPoints::parse("sink/a/written:2, source/b/record", OnReached::Die);
         assert_eq!(*points.left.lock().unwrap(), [("sink/a/written".into(), 2), ("source/b/record".into(), 1)].into());
-        assert!(!FailPoints::parse("").armed());
+        assert!(!FailPoints::parse("", OnReached::Die).armed());
+    }
+
+    #[test]
+    fn fail_point_that_panics_does_so_once() {
+        let points = FailPoints::parse("sink/a/written:2", OnReached::Panic);
+        let pass = || std::panic::catch_unwind(|| points.passed(|| "sink/a/written".into(), 1)).is_err();
+        assert_eq!([pass(), pass(), pass()], [false, true, false]);
     }
 }

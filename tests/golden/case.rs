@@ -15,7 +15,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// One job and what it must give.
 pub(crate) struct Case {
@@ -128,10 +129,68 @@ impl Stage {
         assert!(output.status.success(), "the job ends well: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn run_with(&self, environment: &[(&str, &str)]) -> Output {
+    /// Runs the job, with these environment variables.
+    pub(crate) fn run_with(&self, environment: &[(&str, &str)]) -> Output {
+        self.command(&["run", &self.file()]).envs(environment.iter().copied()).output().expect("the program starts")
+    }
+
+    /// Runs the job with another data directory, from a savepoint.
+    pub(crate) fn run_from(&self, savepoint: &str, data_dir: &str) -> Output {
+        let arguments = ["run", &self.file(), "--data-dir", data_dir, "--from", savepoint];
+        self.command(&arguments).output().expect("the program starts")
+    }
+
+    /// Starts the job and comes back.
+    pub(crate) fn start(&self, environment: &[(&str, &str)]) -> Child {
+        let mut command = self.command(&["run", &self.file()]);
+        command.envs(environment.iter().copied()).stderr(Stdio::null()).stdout(Stdio::null());
+        command.spawn().expect("the program starts")
+    }
+
+    /// Asks the running job something, as soon as it can be reached: a command and what follows the job's name. A job that
+    /// has come to its end answers no more.
+    pub(crate) fn ask(&self, running: &mut Child, command: &[&str]) -> Output {
+        let file = self.file();
+        let arguments = [&command[..1], &[file.as_str()], &command[1..]].concat();
+        loop {
+            let ended = running.try_wait().expect("the program runs").is_some();
+            let output = self.command(&arguments).output().expect("the program starts");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if ended || output.status.success() || !said.contains("does not run") {
+                return output;
+            }
+            pause(20);
+        }
+    }
+
+    /// `millstream state`.
+    pub(crate) fn state(&self, arguments: &[&str]) -> Output {
+        self.command(&[&["state"], arguments].concat()).output().expect("the program starts")
+    }
+
+    /// Changes a line of the job file.
+    pub(crate) fn replace(&self, line: &str, by: &str) {
+        let path = self.folder.path().join(self.file());
+        let text = fs::read_to_string(&path).expect("readable");
+        assert!(text.contains(line), "the job file has the line `{line}`");
+        fs::write(path, text.replacen(line, by, 1)).expect("writable");
+    }
+
+    /// Puts a line in front of the job file.
+    pub(crate) fn prepend(&self, line: &str) {
+        let path = self.folder.path().join(self.file());
+        let text = fs::read_to_string(&path).expect("readable");
+        fs::write(path, format!("{line}\n{text}")).expect("writable");
+    }
+
+    fn file(&self) -> String {
+        format!("{}.yaml", self.job)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = millstream();
-        command.current_dir(self.folder.path()).arg("run").arg(format!("{}.yaml", self.job));
-        command.envs(environment.iter().copied()).output().expect("the program starts")
+        command.current_dir(self.folder.path()).args(arguments);
+        command
     }
 
     /// Runs the job to its end.
@@ -179,6 +238,12 @@ impl Stage {
         }
         rows
     }
+}
+
+/// Waits for another process, which is not to be heard of in any other way.
+#[expect(clippy::disallowed_methods, reason = "the job runs in a process of its own")]
+pub(crate) fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
 }
 
 /// Sorted, and without what says how a row came about.

@@ -3,4 +3,5 @@
 
 mod case;
 mod crash;
+mod moves;
 mod straight;

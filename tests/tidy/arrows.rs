@@ -44,11 +44,12 @@ const FULFILLED: [(&str, &[&str]); 5] = [
     ("sink", &["file", "sqlite", "stdout", "memory", "kafka"]),
     ("checkpoint", &["filesystem", "memory"]),
 ];
-const WIRING: [&str; 6] = [
+const WIRING: [&str; 7] = [
     "host/src/job/blueprint.rs",
     "host/src/job/connectors.rs",
     "host/src/job/logic.rs",
     "host/src/job/run.rs",
+    "host/src/job/storage.rs",
     "host/src/job/wire.rs",
     "host/src/operator_project/cases/run.rs",
 ];

@@ -13,3 +13,4 @@ pub mod window; // which window a record belongs to, until when
 pub mod aggregate; // what windows compute
 pub mod checkpoint; // consistent cuts: ids, manifests, progress
 pub mod graph; // nodes, edges, chains, and which columns flow where
+pub mod restart; // when a failed job starts again

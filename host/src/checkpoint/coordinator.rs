@@ -4,13 +4,13 @@
 
 use super::store::Checkpoints;
 use crate::env::Env;
-use crate::task::{Command, Control, Event, Gate, TaskId};
+use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
 use crate::telemetry::Status;
 use anyhow::{Context, anyhow};
 use dataflow::checkpoint::{CheckpointId, Ended, Manifest, Progress, Report, Staged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 /// When checkpoints are taken and how many stay.
@@ -63,7 +63,28 @@ pub struct Coordinator {
     reading: BTreeSet<TaskId>,
     running: BTreeSet<TaskId>,
     is_due: bool,
-    stop: bool,
+    stop: Option<Stop>,
+    requests: Requests,
+}
+
+/// Who waits for a checkpoint.
+#[derive(Default)]
+struct Requests {
+    /// Hear of the next one to begin.
+    waiting: Vec<Sender<anyhow::Result<Held>>>,
+    /// Hear of the one under way.
+    attached: Vec<Sender<anyhow::Result<Held>>>,
+    /// What they hear, once it is applied.
+    decided: Option<Arc<Manifest>>,
+}
+
+impl Requests {
+    fn answer(&mut self, answer: impl Fn() -> anyhow::Result<Held>) {
+        for asked in self.attached.drain(..) {
+            // One who has gone away does not want it any more.
+            let _ = asked.send(answer());
+        }
+    }
 }
 
 enum Phase {
@@ -90,7 +111,7 @@ impl Coordinator {
         running.extend(ids(&tasks.sinks));
         let last_begun = env.clock.monotonic();
         let (phase, carried) = (Phase::Idle, BTreeMap::new());
-        let (is_due, stop) = (false, false);
+        let (is_due, stop, requests) = (false, None, Requests::default());
         Self {
             settings,
             checkpoints,
@@ -108,6 +129,7 @@ impl Coordinator {
             running,
             is_due,
             stop,
+            requests,
         }
     }
 
@@ -169,7 +191,11 @@ impl Coordinator {
                 }
             }
             Event::Failed(_, error) => return Err(error),
-            Event::Stop => self.stop = true,
+            Event::Request(Request::Stop(stop)) => self.stop = self.stop.or(Some(stop)),
+            Event::Request(Request::Checkpoint { stop, answer }) => {
+                self.stop = self.stop.or(stop);
+                self.requests.waiting.push(answer);
+            }
         }
         Ok(())
     }
@@ -178,9 +204,9 @@ impl Coordinator {
         if !matches!(self.phase, Phase::Idle) {
             return;
         }
-        let last = self.stop || self.reading.is_empty();
+        let last = self.stop.is_some() || self.reading.is_empty();
         let late = self.settings.every.is_some_and(|every| self.env.clock.monotonic() >= self.last_begun + every);
-        if last || self.is_due || late {
+        if last || self.is_due || late || !self.requests.waiting.is_empty() {
             self.begin(last);
         }
     }
@@ -193,7 +219,11 @@ impl Coordinator {
         let tasks = [&self.tasks.sources, &self.tasks.operators, &self.tasks.sinks];
         let expected = tasks.into_iter().flatten().map(|(id, _)| (id.node.clone(), id.task));
         self.phase = Phase::UnderWay { progress: Progress::new(checkpoint, expected), last };
+        self.requests.attached.append(&mut self.requests.waiting);
         for (_, control) in &self.tasks.sources {
+            if self.stop == Some(Stop::Drain) {
+                control.send(Command::Drain);
+            }
             control.send(Command::Barrier { checkpoint, then_end: last });
         }
         self.gate.open();
@@ -228,7 +258,7 @@ impl Coordinator {
         for (sink, payload) in ended.sinks {
             sinks.entry(sink).or_default().push(Staged { checkpoint, payload });
         }
-        let finished = last && self.reading.is_empty();
+        let finished = last && (self.reading.is_empty() || self.stop == Some(Stop::Drain));
         let manifest = Manifest {
             checkpoint,
             finished,
@@ -251,6 +281,7 @@ impl Coordinator {
             format!("checkpoint {checkpoint} cannot be decided; the job goes on from its last one when run again")
         })?;
         self.env.fail_points.passed(|| "checkpoint/decided".into(), 1);
+        self.requests.decided = (!self.requests.attached.is_empty()).then(|| Arc::new(manifest.clone()));
         let mut missing = BTreeSet::new();
         for (id, control) in &self.tasks.sinks {
             for staged in manifest.sinks.get(&id.node).into_iter().flatten() {
@@ -283,12 +314,17 @@ impl Coordinator {
             self.env.clock.monotonic().saturating_sub(self.last_begun),
             self.env.clock.now_ms(),
         );
+        if let Some(manifest) = self.requests.decided.take() {
+            let checkpoints = &self.checkpoints;
+            self.requests.answer(|| Ok(Held { manifest: manifest.clone(), hold: checkpoints.hold(checkpoint) }));
+        }
         if let Err(error) = self.checkpoints.retain(self.settings.keep) {
             tracing::warn!("old checkpoints cannot be deleted: {error:#}");
         }
         self.phase = Phase::Idle;
         if last {
-            let outcome = if self.reading.is_empty() { Outcome::Finished } else { Outcome::Stopped };
+            let drained = self.stop == Some(Stop::Drain);
+            let outcome = if self.reading.is_empty() || drained { Outcome::Finished } else { Outcome::Stopped };
             self.phase = Phase::Ending(outcome);
             self.tasks.sinks.iter().for_each(|(_, control)| control.send(Command::Finish));
         }
@@ -321,6 +357,7 @@ impl Coordinator {
     }
 
     fn abandon_with(&mut self, checkpoint: CheckpointId, reason: anyhow::Error, last: bool) -> anyhow::Result<()> {
+        self.requests.answer(|| Err(anyhow!("checkpoint {checkpoint} was given up: {reason:#}")));
         if last {
             return Err(reason.context(format!("the last checkpoint, {checkpoint}, cannot be completed")));
         }

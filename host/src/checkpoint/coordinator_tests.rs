@@ -1,10 +1,11 @@
 //! The coordinator between one source and one sink that the test plays.
 
+use super::CheckpointStorage;
 use super::coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
 use super::memory::MemoryStorage;
 use super::store::Checkpoints;
-use crate::env::{self, Env, FailPoints, SystemClock};
-use crate::task::{Command, Control, Event, Gate, TaskId};
+use crate::env::{self, Env, SystemClock};
+use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
 use crate::telemetry::Status;
 use anyhow::anyhow;
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload, Report, SourceSnapshot};
@@ -43,6 +44,8 @@ fn job() -> Job {
         finished: false,
         components: BTreeMap::new(),
         states: vec![],
+        next_state: 0,
+        savepoint: None,
         sources: BTreeMap::new(),
         tasks: vec![],
         sinks: BTreeMap::new(),
@@ -50,7 +53,7 @@ fn job() -> Job {
     let tasks =
         Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
     let env =
-        Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::new(FailPoints::default()), batch_records: 1 };
+        Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::default(), batch_records: 1, pace: None };
     let coordinator = Coordinator::new(
         settings,
         Checkpoints::new(storage.clone(), "a".into()),
@@ -149,7 +152,7 @@ fn output_of_an_abandoned_checkpoint_is_applied_with_the_next() {
     assert_eq!((job.applied(), job.applied()), (CheckpointId(1), CheckpointId(2)));
     let staged: Vec<u64> = job.latest().sinks["out"].iter().map(|staged| staged.checkpoint.0).collect();
     assert_eq!(staged, [1, 2]);
-    job.send(Event::Stop);
+    job.send(Event::Request(Request::Stop(Stop::Suspend)));
     job.barrier();
     job.report(CheckpointId(3));
     job.applied();
@@ -174,7 +177,7 @@ fn state_that_cannot_be_stored_costs_the_checkpoint_and_not_the_job() {
 #[test]
 fn last_checkpoint_that_cannot_be_stored_fails_the_job() {
     let job = job();
-    job.send(Event::Stop);
+    job.send(Event::Request(Request::Stop(Stop::Suspend)));
     job.barrier();
     job.storage.fail_next();
     job.report(CheckpointId(1));
@@ -194,4 +197,61 @@ fn gate_opens_again_once_the_barrier_is_sent() {
     assert_eq!(job.gate.reserve(9), 4);
     job.send(Event::Failed(id("in"), anyhow!("enough")));
     assert!(job.end().is_err());
+}
+
+/// Asks for a checkpoint to hold.
+fn ask(job: &Job, stop: Option<Stop>) -> std::sync::mpsc::Receiver<anyhow::Result<Held>> {
+    let (answer, heard) = channel();
+    job.send(Event::Request(Request::Checkpoint { stop, answer }));
+    heard
+}
+
+#[test]
+fn requested_checkpoint_is_answered_once_applied_and_kept_as_long_as_it_is_held() {
+    let job = job();
+    let heard = ask(&job, None);
+    let (checkpoint, last) = job.barrier();
+    assert!(!last);
+    job.report(checkpoint);
+    assert!(heard.try_recv().is_err(), "its sinks have not applied it yet");
+    job.applied();
+    let held = heard.recv().unwrap().unwrap();
+    assert_eq!(held.manifest.checkpoint, checkpoint);
+    let decided = |job: &Job| job.storage.list("decisions/").unwrap().len();
+    for _ in 0..3 {
+        job.send(Event::CountReached);
+        job.report(job.barrier().0);
+        job.applied();
+    }
+    job.send(Event::CountReached);
+    job.barrier();
+    assert_eq!(decided(&job), 2, "the held one and those that are kept anyway");
+    drop(held);
+    job.report(CheckpointId(5));
+    job.applied();
+    job.send(Event::CountReached);
+    job.barrier();
+    assert_eq!(decided(&job), 1);
+}
+
+#[test]
+fn requested_checkpoint_that_is_given_up_says_why() {
+    let job = job();
+    let heard = ask(&job, None);
+    job.barrier();
+    job.send(Event::SnapshotLost(CheckpointId(1), id("in"), anyhow!("disk full")));
+    let reason = format!("{:#}", heard.recv().unwrap().unwrap_err());
+    assert!(reason.contains("checkpoint 1 was given up") && reason.contains("disk full"), "{reason}");
+}
+
+#[test]
+fn job_that_is_drained_fires_everything_and_has_finished_for_good() {
+    let job = job();
+    let heard = ask(&job, Some(Stop::Drain));
+    assert!(matches!(next(&job.source), Command::Drain));
+    assert_eq!(job.barrier(), (CheckpointId(1), true));
+    job.report(CheckpointId(1));
+    job.applied();
+    assert!(heard.recv().unwrap().unwrap().manifest.finished);
+    assert_eq!(job.end().unwrap(), Outcome::Finished);
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::{CheckpointId, FileEntry, Manifest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The checkpoints of one job.
@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Checkpoints {
     storage: Arc<dyn CheckpointStorage>,
     attempt: String,
+    held: Arc<Mutex<Held>>,
 }
 
 /// A decided checkpoint.
@@ -30,6 +31,9 @@ struct Decision {
     manifest: FileEntry,
 }
 
+/// Checkpoints whose files somebody holds, or held.
+type Held = Vec<(CheckpointId, Weak<()>)>;
+
 const DECISIONS: &str = "decisions/";
 const MANIFESTS: &str = "manifests/";
 const STATE: &str = "state/";
@@ -37,7 +41,18 @@ const STATE: &str = "state/";
 impl Checkpoints {
     /// `attempt` is unique to this run of the job: files of two runs never share a name.
     pub fn new(storage: Arc<dyn CheckpointStorage>, attempt: String) -> Self {
-        Self { storage, attempt }
+        Self { storage, attempt, held: Arc::default() }
+    }
+
+    /// Keeps the files of a checkpoint: `retain` passes over it as long as the answer is held.
+    pub fn hold(&self, checkpoint: CheckpointId) -> Arc<()> {
+        let hold = Arc::new(());
+        self.held().push((checkpoint, Arc::downgrade(&hold)));
+        hold
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest decided checkpoint, verified; none if there is none.
@@ -89,7 +104,7 @@ impl Checkpoints {
     pub fn decide(&self, checkpoint: CheckpointId, manifest: FileEntry) -> anyhow::Result<()> {
         let decision = Decision { version: Manifest::VERSION, checkpoint, manifest };
         let content = serde_json::to_vec_pretty(&decision).context("a decision is always JSON")?;
-        let created = self.storage.create(&format!("{DECISIONS}{:010}.json", checkpoint.0), &content)?;
+        let created = self.storage.create(&decision_name(checkpoint), &content)?;
         ensure!(created, "checkpoint {checkpoint} was decided by another run of this job; only one may run at a time");
         Ok(())
     }
@@ -101,9 +116,17 @@ impl Checkpoints {
     /// The storage refuses, or a kept manifest cannot be read.
     pub fn retain(&self, keep: usize) -> anyhow::Result<()> {
         let decisions = self.storage.list(DECISIONS)?;
-        let (old, kept) = decisions.split_at(decisions.len().saturating_sub(keep.max(1)));
+        let newest = decisions.len().saturating_sub(keep.max(1));
+        let held: Vec<String> = {
+            let mut held = self.held();
+            held.retain(|(_, hold)| hold.strong_count() > 0);
+            held.iter().map(|(checkpoint, _)| decision_name(*checkpoint)).collect()
+        };
+        let is_kept = |at: usize, name: &String| at >= newest || held.contains(name);
+        let (kept, old): (Vec<_>, Vec<_>) =
+            decisions.into_iter().enumerate().partition(|(at, name)| is_kept(*at, name));
         let mut needed = BTreeSet::new();
-        for name in kept {
+        for (_, name) in &kept {
             let decision = self.decision(name)?;
             let manifest: Manifest = serde_json::from_slice(&self.verified(&decision.manifest)?)
                 .with_context(|| format!("checkpoint manifest `{}` does not read as one", decision.manifest.name))?;
@@ -111,7 +134,7 @@ impl Checkpoints {
             needed.extend(manifest.tasks.into_iter().flat_map(|task| task.files).map(|file| file.name));
         }
         // The decision goes first: a manifest without one is never taken.
-        for name in old {
+        for (_, name) in &old {
             let dropped = self.decision(name)?;
             let files = self.named_by(&dropped.manifest)?;
             self.storage.delete(name)?;
@@ -184,6 +207,10 @@ impl Checkpoints {
         );
         Ok(content)
     }
+}
+
+fn decision_name(checkpoint: CheckpointId) -> String {
+    format!("{DECISIONS}{:010}.json", checkpoint.0)
 }
 
 fn checksum(content: &[u8]) -> String {

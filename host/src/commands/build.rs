@@ -2,7 +2,7 @@
 
 use super::{Failure, say};
 use anyhow::Context;
-use millstream::engine::description::{AggregatorDescription, Description, StateKind};
+use millstream::engine::description::{AggregatorDescription, Description};
 use millstream::engine::{Component, Engine, EngineSettings};
 use millstream::job::definition::units::{DurationText, SizeText};
 use millstream::operator_project;
@@ -61,12 +61,7 @@ fn describe_processor(description: &Description) -> String {
         text += &format!("  field    {} from {}: {kind}{required}\n", field.name, field.pointer);
     }
     for state in &description.states {
-        let kind = match state.kind {
-            StateKind::Value => "value",
-            StateKind::List => "list",
-            StateKind::Map => "map",
-            StateKind::Broadcast => "broadcast map",
-        };
+        let kind = state.kind;
         let ttl = state.ttl.map(|ttl| format!(", kept for {}", DurationText(ttl.ms))).unwrap_or_default();
         text += &format!("  state    {}: {kind}, version {}{ttl}\n", state.name, state.version);
     }

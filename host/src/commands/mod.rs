@@ -6,8 +6,13 @@ mod check;
 mod load;
 mod new;
 mod progress;
+mod rescale;
 mod run;
+mod running;
+mod savepoint;
 mod screen;
+mod state;
+mod stop;
 mod summary;
 mod test;
 
@@ -28,6 +33,14 @@ struct Arguments {
 enum Command {
     /// Run a job in the foreground; it goes on from its last checkpoint
     Run(run::Arguments),
+    /// Have a running job take a last checkpoint and end
+    Stop(stop::Arguments),
+    /// Make a savepoint of a running job: its state in one documented form, to keep, to move, to start from
+    Savepoint(savepoint::Arguments),
+    /// Have a running job go on in another number of tasks
+    Rescale(rescale::Arguments),
+    /// List, read and export the state in a savepoint or a checkpoint, without the job's code
+    State(state::Arguments),
     /// Find all that is wrong with a job file, and say what the job will do, without running it
     Check(check::Arguments),
     /// Make an operator project in Rust that builds and passes its own tests
@@ -65,6 +78,10 @@ pub(crate) fn main() -> ExitCode {
     let out = &mut std::io::stdout(); // not locked: a stdout sink writes from its own thread
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Stop(arguments) => stop::run(&arguments, out),
+        Command::Savepoint(arguments) => savepoint::run(&arguments, out),
+        Command::Rescale(arguments) => rescale::run(&arguments, out),
+        Command::State(arguments) => state::run(&arguments, out),
         Command::Check(arguments) => check::run(&arguments, out),
         Command::New(arguments) => new::run(&arguments, out),
         Command::Build(arguments) => build::run(&arguments, out),

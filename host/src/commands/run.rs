@@ -4,10 +4,13 @@ use super::progress::Progress;
 use super::screen::Screen;
 use super::{Failure, load, say, summary};
 use anyhow::Context;
+use dataflow::checkpoint::savepoint::{Fit, StateFit};
 use millstream::checkpoint::Outcome;
 use millstream::env::{Env, WaitPoint};
+use millstream::job::control::socket;
 use millstream::job::definition::{Definition, SinkConnector};
-use millstream::job::{self, RunOptions, RunningJob, Started};
+use millstream::job::{self, Resumed, RunOptions, RunningJob, Started};
+use millstream::task::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -26,6 +29,12 @@ pub(super) struct Arguments {
     /// Start over: forget earlier checkpoints
     #[arg(long)]
     fresh: bool,
+    /// Start from this savepoint: a folder or a URL. A job that has come further already goes on from its own checkpoint
+    #[arg(long)]
+    from: Option<String>,
+    /// With --from: leave out what the savepoint holds and the job no longer has
+    #[arg(long, requires = "from")]
+    allow_dropped: bool,
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, default_value = "warn")]
     log: LevelFilter,
@@ -48,7 +57,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .init();
     let checked = load::load(&arguments.job, &arguments.data_dir)?;
     let env = Env::system();
-    let options = RunOptions { data_dir: arguments.data_dir.clone(), fresh: arguments.fresh };
+    let options = RunOptions {
+        data_dir: arguments.data_dir.clone(),
+        fresh: arguments.fresh,
+        from: arguments.from.clone(),
+        allow_dropped: arguments.allow_dropped,
+    };
     let started = env.clock.monotonic();
     let load = |component: &_| checked.code.load(component);
     let running = match job::start(&checked.definition, &options, &load, &env)? {
@@ -62,20 +76,44 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    if let Some(checkpoint) = running.resumed {
-        say(&format!("{}: goes on from checkpoint {}", checked.definition.name, checkpoint.0));
+    let name = &checked.definition.name;
+    match &running.resumed {
+        Resumed::Nothing => {}
+        Resumed::Checkpoint(checkpoint) => say(&format!("{name}: goes on from checkpoint {checkpoint}")),
+        Resumed::Savepoint(states) => {
+            say(&format!("{name}: starts from savepoint {}", arguments.from.as_deref().unwrap_or_default()));
+            states.iter().for_each(|state| say(&format!("  {}", fit(state))));
+        }
     }
-    let (status, dead_letters) = (running.status.clone(), running.dead_letters.clone());
+    let (handle, dead_letters) = (running.handle(), running.dead_letters.clone());
+    let listening = socket::listen(&arguments.data_dir.join(name), handle.clone());
+    if let Err(error) = &listening {
+        say(&format!("{name}: `savepoint`, `rescale` and `stop` cannot reach this run: {error:#}"));
+    }
     let redraw = std::io::stderr().is_terminal() && !writes_to_terminal(&checked.definition);
-    watch(&checked.definition.name, &running, &stop, &screen, redraw, &env);
+    watch(name, &running, &stop, &screen, redraw, &env);
     screen.clear();
     let outcome = running.wait();
     let took = env.clock.monotonic().saturating_sub(started);
-    say(summary::summary(&checked.definition.name, &status, dead_letters.as_deref(), took).trim_end());
+    say(summary::summary(name, &handle.status(), dead_letters.as_deref(), took).trim_end());
     if outcome? == Outcome::Stopped {
         say(&format!("stopped with a checkpoint; `millstream run {}` goes on from it", arguments.job.display()));
     }
     Ok(())
+}
+
+/// What becomes of a savepoint's state.
+fn fit(state: &StateFit) -> String {
+    let StateFit { operator, name, fit } = state;
+    let what = match fit {
+        Fit::Kept => "kept".to_string(),
+        Fit::Migrated(version) => format!("migrated from version {version}, each value when it is first touched"),
+        Fit::New => "new".to_string(),
+        Fit::Dropped => "dropped".to_string(),
+        // The job would not have started.
+        Fit::Older(_) | Fit::OtherKind(_) => "not readable".to_string(),
+    };
+    format!("{operator}/{name}: {what}")
 }
 
 /// Becomes true at the first SIGINT or SIGTERM; the second ends the process at once.
@@ -98,25 +136,27 @@ fn writes_to_terminal(definition: &Definition) -> bool {
 /// Shows progress and passes on the wish to stop, until the job has ended.
 fn watch(name: &str, running: &RunningJob, stop: &AtomicBool, screen: &Screen, redraw: bool, env: &Env) {
     let every = if redraw { REDRAW } else { LINE };
-    let mut progress = Progress::new(name, &running.status, env.clock.monotonic());
+    let handle = running.handle();
+    let mut progress = Progress::new(name, &handle.status(), env.clock.monotonic());
     let (mut shown, mut stopping) = (env.clock.monotonic(), false);
     let pause = WaitPoint::default();
     while !running.has_ended() {
         pause.wait(Some(LOOK));
         if stop.load(Ordering::Relaxed) && !stopping {
             stopping = true;
-            running.stopper().stop();
+            handle.stop(Stop::Suspend);
             screen.clear();
             say("stopping: a last checkpoint is taken; a second signal ends at once");
         }
         let now = env.clock.monotonic();
         if now.saturating_sub(shown) >= every {
             shown = now;
-            progress.advance(&running.status, now);
+            let status = handle.status();
+            progress.advance(&status, now);
             if redraw {
-                screen.show(&progress.table(&running.status, env.clock.now_ms()));
+                screen.show(&progress.table(&status, env.clock.now_ms()));
             } else {
-                say(&progress.line(&running.status, env.clock.now_ms()));
+                say(&progress.line(&status, env.clock.now_ms()));
             }
         }
     }

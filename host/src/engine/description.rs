@@ -1,7 +1,7 @@
 //! What a component says of itself, checked once and then trusted: ids in every later call are positions in these lists.
 
 use super::bindings::{aggregator, processing, types};
-use crate::state::Ttl;
+use crate::state::{StateKind, Ttl};
 use dataflow::record::ValueType;
 use dataflow::time::Clock;
 use std::collections::BTreeSet;
@@ -42,19 +42,6 @@ pub struct State {
     pub ttl: Option<Ttl>,
     /// Goes in with each batch and comes back with the effects.
     pub prefetch: bool,
-}
-
-/// Shapes of state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateKind {
-    /// One value per key.
-    Value,
-    /// Items in the order of appending.
-    List,
-    /// Entries by name.
-    Map,
-    /// Entries by name, the same on every task.
-    Broadcast,
 }
 
 /// A kind of timer it sets.
@@ -166,7 +153,7 @@ impl State {
             types::StateKind::ValueState => StateKind::Value,
             types::StateKind::ListState => StateKind::List,
             types::StateKind::MapState => StateKind::Map,
-            types::StateKind::BroadcastMap => StateKind::Broadcast,
+            types::StateKind::BroadcastMap => StateKind::BroadcastMap,
         };
         if from.prefetch && kind != StateKind::Value {
             return Err(format!("state `{}` is to be prefetched, which only a value state can be", from.name));

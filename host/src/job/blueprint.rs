@@ -27,6 +27,27 @@ pub struct Blueprint {
     pub components: BTreeMap<String, String>,
 }
 
+impl Blueprint {
+    /// Plans the job anew for another parallelism of the nodes that have none of their own.
+    ///
+    /// # Errors
+    /// The nodes no longer fit together.
+    pub fn set_parallelism(&mut self, definition: &Definition, parallelism: usize) -> anyhow::Result<()> {
+        let mut nodes = self.nodes.clone();
+        let own = definition.sources.iter().map(|it| it.parallelism);
+        let own: Vec<Option<usize>> = own.chain(definition.operators.iter().map(|it| it.parallelism)).collect();
+        for ((node, part), own) in nodes.iter_mut().zip(&self.parts).zip(own) {
+            let wanted = own.unwrap_or(parallelism);
+            node.parallelism = match part {
+                Part::Source(source) => wanted.min(source.factory.parallelism_max()).max(1),
+                _ => wanted,
+            };
+        }
+        (self.plan, self.nodes) = (graph::plan(&nodes)?, nodes);
+        Ok(())
+    }
+}
+
 /// What a node is made by.
 pub enum Part {
     /// A source.

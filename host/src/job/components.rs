@@ -3,8 +3,9 @@
 use super::check::{Columns, Components, Described, TakenField, guests};
 use super::definition::problem::Problem;
 use super::definition::{Component, Definition, Guest};
-use crate::engine::description::{AggregatorDescription, Description, StateKind, WantedField};
+use crate::engine::description::{AggregatorDescription, Description, WantedField};
 use crate::engine::{self, Engine};
+use crate::state::StateKind;
 use dataflow::record::{Field, Schema};
 use std::path::Path;
 
@@ -56,7 +57,7 @@ fn processor(description: &Description) -> Described {
         inputs: description.inputs.clone(),
         outputs: description.outputs.iter().map(|output| (output.name.clone(), columns(output))).collect(),
         keyed: !description.timers.is_empty()
-            || description.states.iter().any(|state| state.kind != StateKind::Broadcast),
+            || description.states.iter().any(|state| state.kind != StateKind::BroadcastMap),
     }
 }
 

@@ -3,10 +3,11 @@
 
 use super::definition::{self, Aggregate, AggregateFunction, BuiltIn, Guest, OnError, Operator, Window, WindowKind};
 use crate::engine;
-use crate::engine::description::{Description, Output, State, StateKind, WantedField};
+use crate::engine::description::{Description, Output, State, WantedField};
 use crate::operator::OperatorFactory;
 use crate::operator::guest::{self, FieldSource, GuestFactory, GuestInput, GuestPort, GuestSettings};
 use crate::operator::window::{self, WindowFactory, WindowSettings};
+use crate::state::StateKind;
 use anyhow::{anyhow, ensure};
 use dataflow::aggregate as rules;
 use dataflow::graph::{self, Edge, Input, Node, Plan, Port};
@@ -304,7 +305,7 @@ impl GuestLogic {
     }
 
     fn is_keyed(&self) -> bool {
-        let keyed = |state: &State| state.kind != StateKind::Broadcast;
+        let keyed = |state: &State| state.kind != StateKind::BroadcastMap;
         !self.description.timers.is_empty() || self.description.states.iter().any(keyed)
     }
 

@@ -7,12 +7,17 @@ pub mod components; // what its components say of themselves
 mod connectors; // the only names of concrete sources and sinks
 mod logic; // windows and guests
 mod blueprint; // nodes, plan and factories
+mod storage; // by the name its user gives it
 mod restore; // what a checkpoint gives back
 mod wire; // channels and tasks
-mod run; // start, resume, end
+mod attempt; // one run of the tasks
+mod run; // start, resume, restart, rescale, end
+pub mod control; // what others ask of a running job
+pub mod savepoint; // a checkpoint in canonical form
 mod measure; // how far a source's records come out of order
 
 pub use blueprint::{Blueprint, ComponentLoader, Part, SinkPart, SourcePart, blueprint};
+pub use control::Handle;
 pub use measure::measure;
-pub use run::{RunOptions, RunningJob, Started, Stopper, run, start};
+pub use run::{Resumed, RunOptions, RunningJob, Started, run, start};
 pub use wire::DEAD_LETTERS;

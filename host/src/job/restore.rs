@@ -2,52 +2,103 @@
 //! a job file that no longer fits what was kept, before anything is touched.
 
 use super::blueprint::{Blueprint, Part};
+use super::savepoint::Opened;
 use crate::source::Partition;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
-use crate::task::ChainNode;
-use anyhow::{Context, ensure};
-use dataflow::checkpoint::{Manifest, Staged, StateEntry};
-use dataflow::graph::Role;
+use crate::task::{ChainNode, TaskId};
+use anyhow::{Context, bail, ensure};
+use dataflow::checkpoint::savepoint::{Fit, Savepoint, StateFit, compare};
+use dataflow::checkpoint::{CheckpointId, Manifest, SourceSnapshot, Staged, StateEntry, StateKind};
+use dataflow::graph::{Node, Role};
 use dataflow::time::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What a job goes on from.
+pub(super) enum Origin {
+    /// It begins.
+    Nothing,
+    /// Its newest decided checkpoint.
+    Checkpoint(Box<Manifest>),
+    /// A savepoint, which may be another job's.
+    Savepoint(Box<Opened>),
+}
+
+/// What a job goes on from, fitted to what it is now.
 pub(super) struct Restored {
-    manifest: Option<Manifest>,
-    /// Numbers of every state of the job, those of the checkpoint first.
+    origin: Origin,
+    /// Numbers of every state of the job, those of the origin first.
     pub(super) states: Vec<StateEntry>,
+    /// The number that the next state gets.
+    pub(super) next_state: u32,
+}
+
+/// An operator's states as the job declares them: operator, name, kind, version.
+type Declared = Vec<(String, String, StateKind, u32)>;
+
+fn declared(blueprint: &Blueprint) -> Declared {
+    let of_node = |(node, part): (&Node, &Part)| {
+        let states = if let Part::Operator(factory) = part { factory.states() } else { vec![] };
+        let line = |it: StateDeclaration| (node.name.clone(), it.name, it.kind, u32::from(it.version));
+        states.into_iter().map(line).collect::<Vec<_>>()
+    };
+    blueprint.nodes.iter().zip(&blueprint.parts).flat_map(of_node).collect()
 }
 
 impl Restored {
-    /// From the newest decided checkpoint, none at a fresh start.
+    /// Fits what the job goes on from to the job. `drop`: states and positions that the job no longer has are left out.
     ///
     /// # Errors
-    /// The job no longer fits the checkpoint: what would be lost, and what to do.
-    pub(super) fn new(manifest: Option<Manifest>, blueprint: &Blueprint, max_parallelism: u16) -> anyhow::Result<Self> {
-        let mut states = manifest.as_ref().map(|manifest| manifest.states.clone()).unwrap_or_default();
-        if let Some(manifest) = &manifest {
-            fits(manifest, blueprint, max_parallelism)?;
-        }
-        for (node, part) in blueprint.nodes.iter().zip(&blueprint.parts) {
-            let Part::Operator(factory) = part else { continue };
-            for declared in factory.states() {
-                let known = states.iter_mut().find(|state| state.operator == node.name && state.name == declared.name);
-                match known {
-                    Some(known) => known.version = u32::from(declared.version),
-                    None => {
-                        let number = states.iter().map(|state| state.number + 1).max().unwrap_or(0);
-                        let version = u32::from(declared.version);
-                        states.push(StateEntry { number, operator: node.name.clone(), name: declared.name, version });
-                    }
+    /// The job no longer fits: what would be lost, and what to do.
+    pub(super) fn new(origin: Origin, blueprint: &Blueprint, max_parallelism: u16, drop: bool) -> anyhow::Result<Self> {
+        let declared = declared(blueprint);
+        let (mut states, mut next_state) = match &origin {
+            Origin::Nothing => (vec![], 0),
+            Origin::Checkpoint(manifest) => {
+                fits(manifest, blueprint, max_parallelism)?;
+                (manifest.states.clone(), manifest.next_state)
+            }
+            Origin::Savepoint(opened) => {
+                fits_savepoint(&opened.savepoint, blueprint, &declared, max_parallelism, drop)?;
+                (opened.savepoint.states.clone(), opened.savepoint.next_state)
+            }
+        };
+        let is_declared =
+            |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
+        states.retain(is_declared);
+        for (operator, name, kind, version) in declared {
+            match states.iter_mut().find(|state| state.operator == operator && state.name == name) {
+                Some(known) => known.version = version,
+                None => {
+                    states.push(StateEntry { number: next_state, operator, name, kind, version });
+                    next_state += 1;
                 }
             }
         }
-        Ok(Self { manifest, states })
+        Ok(Self { origin, states, next_state })
     }
 
     /// Whether nothing was kept.
     pub(super) fn is_fresh(&self) -> bool {
-        self.manifest.is_none()
+        matches!(self.origin, Origin::Nothing)
+    }
+
+    /// The checkpoint it is, or was made of.
+    pub(super) fn checkpoint(&self) -> Option<CheckpointId> {
+        match &self.origin {
+            Origin::Nothing => None,
+            Origin::Checkpoint(manifest) => Some(manifest.checkpoint),
+            Origin::Savepoint(opened) => Some(opened.savepoint.checkpoint),
+        }
+    }
+
+    /// The savepoint that the job was started from, now or by an earlier run.
+    pub(super) fn savepoint(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Nothing => None,
+            Origin::Checkpoint(manifest) => manifest.savepoint.clone(),
+            Origin::Savepoint(opened) => Some(opened.savepoint.checksum.clone()),
+        }
     }
 
     /// The numbers of an operator's states, in the order it declares them.
@@ -83,46 +134,97 @@ impl Restored {
         }
     }
 
-    /// What a sink had staged for the checkpoint.
+    /// What a sink had staged for the checkpoint. A savepoint has nothing: its checkpoint was applied before it was made.
     pub(super) fn staged(&self, sink: &str) -> &[Staged] {
-        self.manifest.as_ref().and_then(|manifest| manifest.sinks.get(sink)).map_or(&[], Vec::as_slice)
+        match &self.origin {
+            Origin::Checkpoint(manifest) => manifest.sinks.get(sink).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
     }
 
-    /// Loads the rows and counters of a chain's task; its watermark, none where the checkpoint does not have the chain.
+    /// Loads the rows and counters of a chain's task; its watermark, none where nothing is known of the chain.
     ///
     /// # Errors
     /// A state file is missing or damaged.
     pub(super) fn restore_chain(
         &self,
-        chain: &str,
-        task: usize,
-        groups: std::ops::Range<u16>,
+        task: &TaskId,
+        groups: Range<u16>,
         state: &mut dyn StateBackend,
         nodes: &[ChainNode],
     ) -> anyhow::Result<Option<Timestamp>> {
-        let Some(manifest) = &self.manifest else { return Ok(None) };
-        let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.chain == chain).collect();
-        let mut files = Vec::new();
-        for part in parts.iter().filter(|part| part.groups.0 < groups.end && groups.start < part.groups.1) {
-            files.extend(part.files.iter().cloned());
+        let failed = |from: &str, checkpoint: CheckpointId| {
+            format!("the state of `{}` task {} cannot be restored from {from} {checkpoint}", task.node, task.task)
+        };
+        match &self.origin {
+            Origin::Nothing => Ok(None),
+            Origin::Checkpoint(manifest) => restore_checkpoint(manifest, task, groups, state, nodes)
+                .with_context(|| failed("checkpoint", manifest.checkpoint)),
+            Origin::Savepoint(opened) => self
+                .restore_savepoint(opened, task, groups, state, nodes)
+                .with_context(|| failed("the savepoint of checkpoint", opened.savepoint.checkpoint)),
         }
-        state.restore(&files, groups).with_context(|| {
-            format!("the state of `{chain}` task {task} cannot be restored from checkpoint {}", manifest.checkpoint)
-        })?;
-        // Counters of tasks that are no more go to the first.
-        let last = parts.iter().map(|part| part.task).max().unwrap_or(0);
-        for part in parts.iter().filter(|part| part.task == task || (task == 0 && part.task > last)) {
-            for (name, &count) in &part.counters {
-                let Some((operator, counter)) = name.rsplit_once('/') else { continue };
-                nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
-            }
-        }
-        Ok(parts.iter().map(|part| part.watermark).min())
     }
 
-    fn source(&self, source: &str) -> Option<&dataflow::checkpoint::SourceSnapshot> {
-        self.manifest.as_ref()?.sources.get(source)
+    fn restore_savepoint(
+        &self,
+        opened: &Opened,
+        task: &TaskId,
+        groups: Range<u16>,
+        state: &mut dyn StateBackend,
+        nodes: &[ChainNode],
+    ) -> anyhow::Result<Option<Timestamp>> {
+        let own = |operator: &str| nodes.iter().find(|node| node.name == operator);
+        let numbers: BTreeSet<u32> =
+            self.states.iter().filter(|it| own(&it.operator).is_some()).map(|it| it.number).collect();
+        opened.rows(groups, |at, meta, bytes| {
+            if numbers.contains(&at.state.0) {
+                state.put(at, meta, bytes)
+            }
+            Ok(())
+        })?;
+        let mut watermark = None;
+        for (operator, part) in &opened.savepoint.operators {
+            let Some(node) = own(operator) else { continue };
+            watermark = Some(watermark.map_or(part.watermark, |least: Timestamp| least.min(part.watermark)));
+            if task.task == 0 {
+                part.counters.iter().for_each(|(counter, &count)| node.metrics.restore(counter, count));
+            }
+        }
+        Ok(watermark)
     }
+
+    fn source(&self, source: &str) -> Option<&SourceSnapshot> {
+        match &self.origin {
+            Origin::Nothing => None,
+            Origin::Checkpoint(manifest) => manifest.sources.get(source),
+            Origin::Savepoint(opened) => opened.savepoint.sources.get(source),
+        }
+    }
+}
+
+fn restore_checkpoint(
+    manifest: &Manifest,
+    task: &TaskId,
+    groups: Range<u16>,
+    state: &mut dyn StateBackend,
+    nodes: &[ChainNode],
+) -> anyhow::Result<Option<Timestamp>> {
+    let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.chain == task.node).collect();
+    let mut files = Vec::new();
+    for part in parts.iter().filter(|part| part.groups.0 < groups.end && groups.start < part.groups.1) {
+        files.extend(part.files.iter().cloned());
+    }
+    state.restore(&files, groups)?;
+    // Counters of tasks that are no more go to the first.
+    let last = parts.iter().map(|part| part.task).max().unwrap_or(0);
+    for part in parts.iter().filter(|part| part.task == task.task || (task.task == 0 && part.task > last)) {
+        for (name, &count) in &part.counters {
+            let Some((operator, counter)) = name.rsplit_once('/') else { continue };
+            nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
+        }
+    }
+    Ok(parts.iter().map(|part| part.watermark).min())
 }
 
 fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> anyhow::Result<()> {
@@ -166,4 +268,58 @@ fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> any
         );
     }
     Ok(())
+}
+
+/// Refuses a savepoint that the job would lose something of, unless it is to.
+fn fits_savepoint(
+    savepoint: &Savepoint,
+    blueprint: &Blueprint,
+    declared: &Declared,
+    max_parallelism: u16,
+    drop: bool,
+) -> anyhow::Result<()> {
+    ensure!(
+        savepoint.max_parallelism == max_parallelism,
+        "`max_parallelism` is {max_parallelism}, but the savepoint was made with {}, which is fixed when a job is created: \
+         say `max_parallelism: {}`",
+        savepoint.max_parallelism,
+        savepoint.max_parallelism
+    );
+    ensure!(
+        !savepoint.finished,
+        "the savepoint was made when job `{}` had ended, all its windows fired: there is nothing to go on with",
+        savepoint.job
+    );
+    let fits = compare(&savepoint.states, declared);
+    let mut lost: Vec<String> = vec![];
+    for StateFit { operator, name, fit } in &fits {
+        match fit {
+            Fit::Kept | Fit::Migrated(_) | Fit::New => {}
+            Fit::Dropped => lost.push(format!("state `{name}` of operator `{operator}`")),
+            Fit::Older(version) => bail!(
+                "state `{name}` of operator `{operator}` holds values of version {version}, which is newer than the job's: run \
+                 the newer component"
+            ),
+            Fit::OtherKind(kind) => bail!(
+                "state `{name}` of operator `{operator}` is of kind `{kind}` in the savepoint, and of another in the job: give the new one \
+                 another name"
+            ),
+        }
+    }
+    let has = |name: &str| blueprint.nodes.iter().any(|node| node.name == name && node.role == Role::Source);
+    lost.extend(
+        savepoint.sources.keys().filter(|name| !has(name)).map(|name| format!("the positions of source `{name}`")),
+    );
+    ensure!(
+        drop || lost.is_empty(),
+        "the savepoint holds what the job no longer has, and it would be lost: {}; put it back, or say `--allow-dropped` to \
+         leave it out",
+        lost.join(", ")
+    );
+    Ok(())
+}
+
+/// What becomes of each state of a savepoint in this job.
+pub(super) fn state_fits(savepoint: &Savepoint, blueprint: &Blueprint) -> Vec<StateFit> {
+    compare(&savepoint.states, &declared(blueprint))
 }

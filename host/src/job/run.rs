@@ -1,33 +1,36 @@
-//! Starts a job, resumes it from its data directory, and ends it. `build` and `wire` make the parts; here they get threads.
+//! Runs a job: resumes it from its data directory, starts it again when it fails, at another parallelism when somebody asks,
+//! and ends it. What one attempt does is in `attempt`.
 
+use super::attempt::{Attempt, Site};
 use super::blueprint::{Blueprint, ComponentLoader, blueprint};
-use super::definition::{DeadLetters, Definition, Every};
-use super::restore::Restored;
-use super::wire::{Runnable, Wired, Wiring, wire};
+use super::control::{Handle, Wish};
+use super::definition::Definition;
+use super::restore::{Origin, Restored, state_fits};
+use crate::checkpoint::Outcome;
 use crate::checkpoint::filesystem::FilesystemStorage;
-use crate::checkpoint::{CheckpointSettings, Checkpoints, Coordinator, Outcome};
 use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
-use crate::sink::{Sink, SinkFactory, SinkInput};
-use crate::task::{End, Event, TaskId};
-use crate::telemetry::Status;
 use anyhow::{Context, anyhow, bail};
-use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
-use dataflow::record::{Batch, Value};
-use std::collections::BTreeMap;
+use dataflow::checkpoint::CheckpointId;
+use dataflow::checkpoint::savepoint::StateFit;
+use dataflow::restart::{Permanent, Restarts};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 /// How a job is run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Everything the job keeps lies in a folder of its name here.
     pub data_dir: PathBuf,
     /// Start over: earlier checkpoints are deleted.
     pub fresh: bool,
+    /// The savepoint to start from, if the job has no checkpoint that came of it already.
+    pub from: Option<String>,
+    /// What a savepoint holds and the job does not is left out.
+    pub allow_dropped: bool,
 }
 
 /// What a start led to.
@@ -38,41 +41,37 @@ pub enum Started {
     AlreadyFinished(CheckpointId),
 }
 
+/// What a job that runs went on from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resumed {
+    /// Nothing: it began.
+    Nothing,
+    /// Its own checkpoint.
+    Checkpoint(CheckpointId),
+    /// A savepoint, with what became of each state.
+    Savepoint(Vec<StateFit>),
+}
+
 /// A job whose tasks run.
 pub struct RunningJob {
-    /// Its counters.
-    pub status: Arc<Status>,
-    /// The checkpoint it went on from; none at a fresh start.
-    pub resumed: Option<CheckpointId>,
+    /// What it went on from at first.
+    pub resumed: Resumed,
     /// Where its dead letters go; none where the first fails the job.
     pub dead_letters: Option<PathBuf>,
-    stop: Stopper,
-    coordinator: JoinHandle<anyhow::Result<Outcome>>,
-    tasks: Vec<JoinHandle<()>>,
+    handle: Handle,
+    supervisor: JoinHandle<anyhow::Result<Outcome>>,
     _lock: File,
 }
 
-/// Asks a running job to stop: a last checkpoint, then the end.
-#[derive(Clone)]
-pub struct Stopper(Sender<Event>);
-
-impl Stopper {
-    /// Asks; asking again changes nothing.
-    pub fn stop(&self) {
-        // A job that has ended needs no stopping.
-        let _ = self.0.send(Event::Stop);
-    }
-}
-
 impl RunningJob {
-    /// A handle by which others may stop the job.
-    pub fn stopper(&self) -> Stopper {
-        self.stop.clone()
+    /// What others may ask of it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 
     /// Whether `wait` would return at once.
     pub fn has_ended(&self) -> bool {
-        self.coordinator.is_finished()
+        self.supervisor.is_finished()
     }
 
     /// Waits for the end.
@@ -80,19 +79,16 @@ impl RunningJob {
     /// # Errors
     /// The job failed: the whole chain of reasons. It goes on from its last checkpoint when run again.
     pub fn wait(self) -> anyhow::Result<Outcome> {
-        let outcome =
-            self.coordinator.join().map_err(|_| anyhow!("the coordinator panicked; this is a bug of Millstream"))?;
-        for task in self.tasks {
-            task.join().map_err(|_| anyhow!("a task could not be joined; this is a bug of Millstream"))?;
-        }
-        outcome
+        let joined = self.supervisor.join();
+        self.handle.job_ended();
+        joined.map_err(|_| anyhow!("the coordinator panicked; this is a bug of Millstream"))?
     }
 }
 
 /// Starts a job, from its last checkpoint if it has one.
 ///
 /// # Errors
-/// It is refused, already runs, does not fit its last checkpoint, or something cannot be opened. Nothing runs then.
+/// It is refused, already runs, does not fit what it goes on from, or something cannot be opened. Nothing runs then.
 pub fn start(
     definition: &Definition,
     options: &RunOptions,
@@ -107,48 +103,32 @@ pub fn start(
         Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
     let blueprint = blueprint(definition, &engine, load, &env.clock)?;
     let storage = Arc::new(FilesystemStorage::open(home.join("checkpoints"))?);
-    let attempt = format!("{:x}-{:x}", env.clock.now_ms(), std::process::id());
-    let checkpoints = Checkpoints::new(storage.clone(), attempt.clone());
+    let site = Site { definition: definition.clone(), options: options.clone(), home, storage, env: env.clone() };
+    let (checkpoints, attempt) = site.checkpoints(0);
     if options.fresh {
         checkpoints.clear().context("earlier checkpoints cannot be deleted")?;
     }
-    let latest = checkpoints.latest().context("the last checkpoint cannot be read")?;
-    if let Some(manifest) =
-        latest.as_ref().filter(|manifest| manifest.finished && manifest.job_revision == definition.revision)
+    let origin = site.origin(&checkpoints)?;
+    if let Origin::Checkpoint(manifest) = &origin
+        && manifest.finished
+        && manifest.job_revision == definition.revision
     {
         return Ok(Started::AlreadyFinished(manifest.checkpoint));
     }
-    let resumed = latest.as_ref().map(|manifest| manifest.checkpoint);
-    let restored = Restored::new(latest, &blueprint, definition.max_parallelism)?;
-    checkpoints.sweep().context("what a crash left behind cannot be deleted")?;
-    let (events, inbox) = mpsc::channel();
-    let (dead_letters, dead_sink) = dead_letters(definition, &home);
-    let (every, every_records) = match definition.checkpoint.every {
-        Every::Time(time) => (Some(time), None),
-        Every::Records(records) => (None, Some(records)),
+    let resumed = match &origin {
+        Origin::Nothing => Resumed::Nothing,
+        Origin::Checkpoint(manifest) => Resumed::Checkpoint(manifest.checkpoint),
+        Origin::Savepoint(opened) => Resumed::Savepoint(state_fits(&opened.savepoint, &blueprint)),
     };
-    let wired = wire(Wiring {
-        job: &definition.name,
-        blueprint: &blueprint,
-        dead_letters: &*dead_sink,
-        max_parallelism: definition.max_parallelism,
-        every_records,
-        storage,
-        attempt,
-        restored: &restored,
-        events: events.clone(),
-        env: env.clone(),
-    })?;
-    let Wired { tasks, threads, status, gate } = wired;
-    let settings =
-        CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
-    let facts = (facts(definition, &blueprint, restored), checkpoints.next_id()?);
-    let coordinator =
-        Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), env.clone());
-    let tasks = threads.into_iter().map(|(id, run)| spawn_task(id, run, events.clone())).collect::<Result<_, _>>()?;
-    let coordinator = env::spawn("coordinator", move || coordinator.run()).context("no thread for the coordinator")?;
-    let stop = Stopper(events);
-    Ok(Started::Running(RunningJob { status, resumed, dead_letters, stop, coordinator, tasks, _lock: lock }))
+    let restored = Restored::new(origin, &blueprint, definition.max_parallelism, options.allow_dropped)?;
+    checkpoints.sweep().context("what a crash left behind cannot be deleted")?;
+    let attempt = site.prepare(&blueprint, restored, (checkpoints, attempt))?;
+    let handle = Handle::new(&site, attempt.events.clone(), attempt.status.clone());
+    let dead_letters = site.dead_letters();
+    let supervisor = Supervisor { site, blueprint, handle: handle.clone(), number: 0, _engine: engine };
+    let supervisor =
+        env::spawn("coordinator", move || supervisor.run(attempt)).context("no thread for the coordinator")?;
+    Ok(Started::Running(RunningJob { resumed, dead_letters, handle, supervisor, _lock: lock }))
 }
 
 /// Runs a job to its end.
@@ -167,6 +147,112 @@ pub fn run(
     }
 }
 
+struct Supervisor {
+    site: Site,
+    blueprint: Blueprint,
+    handle: Handle,
+    /// Attempts so far.
+    number: u32,
+    // Guests run on it.
+    _engine: Engine,
+}
+
+impl Supervisor {
+    fn run(mut self, first: Attempt) -> anyhow::Result<Outcome> {
+        let mut restarts = Restarts::new(self.site.definition.restart);
+        let mut attempt = first;
+        loop {
+            let status = attempt.status.clone();
+            let decided = status.checkpoints().decided;
+            let ended = attempt.run();
+            let wish = self.handle.attempt_ended();
+            attempt = match (ended, wish) {
+                (Ok(Outcome::Stopped), Some(Wish::Rescale { parallelism, answer })) => {
+                    self.rescale(parallelism, &answer, &mut restarts)?
+                }
+                (Ok(outcome), _) => return Ok(outcome),
+                (Err(error), _) => self.restart(error, status.checkpoints().decided > decided, &mut restarts)?,
+            };
+        }
+    }
+
+    /// Goes on from the checkpoint that it was just stopped with, in another number of tasks.
+    fn rescale(
+        &mut self,
+        parallelism: usize,
+        answer: &Sender<anyhow::Result<()>>,
+        restarts: &mut Restarts,
+    ) -> anyhow::Result<Attempt> {
+        let before = self.site.definition.parallelism;
+        let again = self.set_parallelism(parallelism).and_then(|()| self.again(false));
+        let (told, attempt) = match again {
+            Ok(attempt) => (Ok(()), Ok(attempt)),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let back = self.set_parallelism(before).and_then(|()| self.again(false));
+                let told =
+                    anyhow!("the job cannot run with parallelism {parallelism}, it goes on with {before}: {reason}");
+                (Err(told), back.or_else(|error| self.restart(error, false, restarts)))
+            }
+        };
+        // Who asked may have gone away.
+        let _ = answer.send(told);
+        attempt
+    }
+
+    fn set_parallelism(&mut self, parallelism: usize) -> anyhow::Result<()> {
+        self.blueprint.set_parallelism(&self.site.definition, parallelism)?;
+        self.site.definition.parallelism = parallelism;
+        Ok(())
+    }
+
+    /// Waits, and starts again from the last checkpoint, as often as the job's policy lets it.
+    fn restart(
+        &mut self,
+        mut error: anyhow::Error,
+        mut progressed: bool,
+        restarts: &mut Restarts,
+    ) -> anyhow::Result<Attempt> {
+        loop {
+            if error.downcast_ref::<Permanent>().is_some() || restarts.attempts() == 0 {
+                return Err(error);
+            }
+            let Some(restart) = restarts.failed(progressed) else {
+                let times = restarts.attempts();
+                return Err(error.context(format!(
+                    "the job was started again {times} times without coming to a checkpoint, and gives up (`restart:`)"
+                )));
+            };
+            tracing::warn!(
+                attempt = restart.attempt,
+                of = restarts.attempts(),
+                "the job failed and starts again from its last checkpoint in {:?}: {error:#}",
+                restart.delay
+            );
+            if self.handle.wait_for_stop(restart.delay) {
+                return Err(error.context("the job was stopped while it waited to start again after a failure"));
+            }
+            match self.again(true) {
+                Ok(attempt) => return Ok(attempt),
+                Err(again) => (error, progressed) = (again, false),
+            }
+        }
+    }
+
+    fn again(&mut self, failed: bool) -> anyhow::Result<Attempt> {
+        self.number += 1;
+        let (checkpoints, name) = self.site.checkpoints(self.number);
+        let origin = self.site.origin(&checkpoints)?;
+        let (definition, options) = (&self.site.definition, &self.site.options);
+        let restored = Restored::new(origin, &self.blueprint, definition.max_parallelism, options.allow_dropped)?;
+        checkpoints.sweep().context("what the last attempt left behind cannot be deleted")?;
+        let attempt = self.site.prepare(&self.blueprint, restored, (checkpoints, name))?;
+        attempt.status.follow(&self.handle.status(), failed);
+        self.handle.attempt_began(attempt.events.clone(), attempt.status.clone(), definition.parallelism);
+        Ok(attempt)
+    }
+}
+
 /// Two runs of one job in one data directory would both decide checkpoints: the second is refused.
 fn lock(home: &Path, job: &str) -> anyhow::Result<File> {
     let path = home.join("lock");
@@ -178,93 +264,5 @@ fn lock(home: &Path, job: &str) -> anyhow::Result<File> {
             home.parent().unwrap_or(home).display()
         ),
         Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("`{}` cannot be locked", path.display())),
-    }
-}
-
-fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> Manifest {
-    Manifest {
-        version: Manifest::VERSION,
-        checkpoint: CheckpointId(0),
-        job: definition.name.clone(),
-        job_revision: definition.revision.clone(),
-        max_parallelism: definition.max_parallelism,
-        finished: false,
-        components: blueprint.components.clone(),
-        states: restored.states,
-        sources: BTreeMap::new(),
-        tasks: vec![],
-        sinks: BTreeMap::new(),
-    }
-}
-
-/// Gives a task its thread. A task that panics fails the job, not the process.
-fn spawn_task(id: TaskId, run: Runnable, events: Sender<Event>) -> anyhow::Result<JoinHandle<()>> {
-    let name = format!("{}-{}", id.node, id.task);
-    let body = move || {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-        let event = match ended {
-            Ok(Ok(End::Told)) => Event::Ended(id),
-            Ok(Ok(End::Orphaned)) => Event::Orphaned(id),
-            Ok(Err(error)) => Event::Failed(id, error),
-            Err(panic) => {
-                let text = panic
-                    .downcast_ref::<String>()
-                    .map(String::as_str)
-                    .or_else(|| panic.downcast_ref::<&str>().copied());
-                let reason = anyhow!("{}", text.unwrap_or("without a message"));
-                let what = format!("task {} of `{}` panicked; this is a bug of Millstream", id.task, id.node);
-                Event::Failed(id, reason.context(what))
-            }
-        };
-        // A coordinator that is gone has heard of another failure first.
-        let _ = events.send(event);
-    };
-    env::spawn(&name, body).with_context(|| format!("no thread for task `{name}`"))
-}
-
-fn dead_letters(definition: &Definition, home: &Path) -> (Option<PathBuf>, Box<dyn SinkFactory>) {
-    let folder = match &definition.dead_letters {
-        DeadLetters::DataDirectory => home.join("dead-letters"),
-        DeadLetters::Folder(folder) => folder.clone(),
-        DeadLetters::Fail => return (None, Box::new(Refuse)),
-    };
-    (Some(folder.clone()), super::connectors::dead_letter_sink(folder))
-}
-
-/// The sink of dead letters of a job that wants none: the first fails it.
-struct Refuse;
-
-impl SinkFactory for Refuse {
-    fn open(&self, _input: &SinkInput) -> anyhow::Result<Box<dyn Sink>> {
-        Ok(Box::new(Self))
-    }
-}
-
-impl Sink for Refuse {
-    fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let said = |column: usize| match batch.columns[column].get(0) {
-            Value::Text(text) => text.to_string(),
-            Value::Int(int) => int.to_string(),
-            _ => "unknown".to_string(),
-        };
-        bail!(
-            "a record cannot be processed, and the job is to fail then (`dead_letters: {{ fail: true }}`): at `{}`, file {}, line {}: {}",
-            said(0),
-            said(1),
-            said(2),
-            said(5)
-        )
-    }
-
-    fn stage(&mut self, _checkpoint: CheckpointId) -> anyhow::Result<Payload> {
-        Ok(Payload::default())
-    }
-
-    fn apply(&mut self, _checkpoint: CheckpointId, _payload: &Payload) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    fn applied(&mut self) -> anyhow::Result<Option<CheckpointId>> {
-        Ok(None)
     }
 }

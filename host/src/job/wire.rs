@@ -19,8 +19,7 @@ use crate::task::{
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
 use anyhow::Context;
 use dataflow::graph::Role;
-use dataflow::key::KeyGroup;
-use dataflow::time::START;
+use dataflow::{checkpoint::CheckpointId, key::KeyGroup, time::START};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -37,6 +36,8 @@ pub(super) struct Wired {
     pub(super) threads: Vec<(TaskId, Runnable)>,
     pub(super) status: Arc<Status>,
     pub(super) gate: Arc<Gate>,
+    /// The highest checkpoint that a sink has applied, of any job before this one.
+    pub(super) applied: Option<CheckpointId>,
 }
 
 /// What a job is wired with.
@@ -68,12 +69,20 @@ struct Wirer<'a> {
     /// By reading unit and task.
     inputs: BTreeMap<(Unit, usize), Vec<Input>>,
     gate: Arc<Gate>,
+    applied: Option<CheckpointId>,
 }
 
 /// Makes every task.
 pub(super) fn wire(with: Wiring<'_>) -> anyhow::Result<Wired> {
     let gate = Arc::new(Gate::new(with.every_records));
-    let mut wirer = Wirer { with, controls: BTreeMap::new(), metrics: BTreeMap::new(), inputs: BTreeMap::new(), gate };
+    let mut wirer = Wirer {
+        with,
+        controls: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        inputs: BTreeMap::new(),
+        gate,
+        applied: None,
+    };
     wirer.make_controls();
     let mut threads = Vec::new();
     let mut tasks = Tasks::default();
@@ -101,7 +110,7 @@ pub(super) fn wire(with: Wiring<'_>) -> anyhow::Result<Wired> {
         threads.push((id, run));
     }
     let status = Arc::new(wirer.status());
-    Ok(Wired { tasks, threads, status, gate: wirer.gate })
+    Ok(Wired { tasks, threads, status, gate: wirer.gate, applied: wirer.applied })
 }
 
 impl Wirer<'_> {
@@ -306,10 +315,10 @@ impl Wirer<'_> {
             let numbers: Vec<StateNumber> = self.with.restored.numbers(&self.with.blueprint.nodes[at].name, &declared);
             numbers.iter().zip(&declared).for_each(|(&number, declaration)| state.register(number, declaration));
         }
-        let watermark = self.with.restored.restore_chain(&name, task, groups.clone(), &mut *state, &nodes)?;
+        let id = TaskId { node: name, task };
+        let watermark = self.with.restored.restore_chain(&id, groups.clone(), &mut *state, &nodes)?;
         let dead = self.dead_port((unit, task));
         let chain = Chain::new(nodes, state, outputs, dead, watermark.unwrap_or(START));
-        let id = TaskId { node: name, task };
         let inputs = self.inputs.remove(&(unit, task)).expect("a chain reads something");
         let made = OperatorTask::new(
             id.clone(),
@@ -339,6 +348,7 @@ impl Wirer<'_> {
             let applying = || format!("sink `{name}` cannot apply checkpoint {}", staged.checkpoint);
             sink.apply(staged.checkpoint, &staged.payload).with_context(applying)?;
         }
+        self.applied = self.applied.max(sink.applied().with_context(|| format!("sink `{name}` does not answer"))?);
         let id = TaskId { node: name, task: 0 };
         let member = self.members(unit)[0];
         let metrics = self.metrics[&(unit, member)][0].clone();

@@ -1,7 +1,7 @@
 //! What every state backend must pass: random operations against a plain sorted map, with snapshots under way, restores at
 //! other key groups, and rows that expire.
 
-use super::{Access, Address, RowMeta, StateBackend, StateDeclaration, StateNumber, Ttl};
+use super::{Access, Address, RowMeta, StateBackend, StateDeclaration, StateKind, StateNumber, Ttl};
 use crate::env::WaitPoint;
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
@@ -21,16 +21,16 @@ const GROUPS: u16 = 6;
 /// Three accesses without a time to live, three with one.
 fn declarations() -> Vec<(StateNumber, StateDeclaration)> {
     let ttl = |clock| Some(Ttl { ms: 10, clock, renewed_by_reads: false });
-    let declare = |number, access, ttl| {
-        (StateNumber(number), StateDeclaration { name: format!("state {number}"), version: 1, access, ttl })
+    let declare = |number, kind, ttl| {
+        (StateNumber(number), StateDeclaration { name: format!("state {number}"), version: 1, kind, ttl })
     };
     vec![
-        declare(1, Access::Point, None),
-        declare(2, Access::Ordered, None),
-        declare(4, Access::Sliced, None),
-        declare(5, Access::Point, ttl(Clock::EventTime)),
-        declare(6, Access::Ordered, ttl(Clock::ProcessingTime)),
-        declare(9, Access::Sliced, ttl(Clock::EventTime)),
+        declare(1, StateKind::Value, None),
+        declare(2, StateKind::Map, None),
+        declare(4, StateKind::Windows, None),
+        declare(5, StateKind::Value, ttl(Clock::EventTime)),
+        declare(6, StateKind::Map, ttl(Clock::ProcessingTime)),
+        declare(9, StateKind::Windows, ttl(Clock::EventTime)),
     ]
 }
 
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         assert!(seen.len() <= at_most, "a scan ends where the visitor breaks");
         let ordered =
             |length: usize| seen.is_sorted_by(|a, b| a.0[..length.min(a.0.len())] <= b.0[..length.min(b.0.len())]);
-        match self.declared[state].1.access {
+        match self.declared[state].1.access() {
             Access::Point => {}
             Access::Ordered => assert!(ordered(usize::MAX), "rows come in byte order"),
             Access::Sliced => assert!(seen.iter().any(|row| row.0.len() < 8) || ordered(8), "slices come in order"),

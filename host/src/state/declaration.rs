@@ -1,5 +1,6 @@
 //! What an operator says about a state before it uses it: its name, how its rows are reached, when they expire.
 
+pub use dataflow::checkpoint::StateKind;
 use dataflow::time::Clock;
 
 /// A state as its operator declares it.
@@ -9,10 +10,21 @@ pub struct StateDeclaration {
     pub name: String,
     /// Encoding version of the values.
     pub version: u16,
-    /// How rows are reached.
-    pub access: Access,
+    /// What its rows are.
+    pub kind: StateKind,
     /// When rows expire.
     pub ttl: Option<Ttl>,
+}
+
+impl StateDeclaration {
+    /// How rows are reached.
+    pub fn access(&self) -> Access {
+        match self.kind {
+            StateKind::Value => Access::Point,
+            StateKind::Windows => Access::Sliced,
+            _ => Access::Ordered,
+        }
+    }
 }
 
 /// How the rows of a state are reached; lets a backend choose its tables.

@@ -21,18 +21,20 @@ pub mod memory;
 mod overlay;
 mod prefetch;
 mod row;
+mod snapshot;
 mod snapshot_file;
 #[cfg(test)]
 mod tests;
 pub mod timers;
 mod values;
 
-pub use declaration::{Access, StateDeclaration, Ttl};
+pub use declaration::{Access, StateDeclaration, StateKind, Ttl};
 pub use keyed::{Call, Cell, Found, Keyed};
 pub use lists::ListState;
 pub use maps::MapState;
 pub use overlay::Overlay;
 pub use prefetch::{Now, Prefetched, Stamps};
+pub use snapshot::read_snapshot;
 pub use values::{ValueState, decode, encode, push_decoded, typed};
 
 use dataflow::checkpoint::{CheckpointId, FileEntry};
@@ -120,6 +122,9 @@ pub trait StateBackend: Send {
 
 /// Called with each row: the row part of its key, its meta, its bytes.
 pub type Visitor<'a> = dyn FnMut(&[u8], RowMeta, &[u8]) -> ControlFlow<()> + 'a;
+
+/// Called with each row of a snapshot; its error ends the reading.
+pub type SnapshotVisitor<'a> = dyn FnMut(Address<'_>, RowMeta, &[u8]) -> anyhow::Result<()> + 'a;
 
 /// What a backend holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -199,7 +199,7 @@ impl Prefetched {
 mod tests {
     use super::*;
     use crate::state::memory::MemoryBackend;
-    use crate::state::{Access, StateDeclaration, StateNumber};
+    use crate::state::{StateDeclaration, StateKind, StateNumber};
     use dataflow::key::Keying;
     use dataflow::record::{Value, Values};
 
@@ -207,7 +207,7 @@ mod tests {
 
     fn subject(renewed_by_reads: bool) -> (MemoryBackend, Prefetched) {
         let ttl = Some(Ttl { ms: 10, clock: Clock::EventTime, renewed_by_reads });
-        let declaration = StateDeclaration { name: "total".into(), version: 1, access: Access::Point, ttl };
+        let declaration = StateDeclaration { name: "total".into(), version: 1, kind: StateKind::Value, ttl };
         let mut backend = MemoryBackend::for_tests(0..8);
         backend.register(NUMBER, &declaration);
         (backend, Prefetched::new(Keyed::new(NUMBER, &declaration), ValueType::Int, 8))

@@ -2,8 +2,8 @@
 
 use super::memory::MemoryBackend;
 use super::{
-    Access, Address, Call, Cell, Found, Keyed, ListState, MapState, NEVER, Overlay, RowMeta, StateBackend,
-    StateDeclaration, StateNumber, Ttl, ValueState,
+    Address, Call, Cell, Found, Keyed, ListState, MapState, NEVER, Overlay, RowMeta, StateBackend, StateDeclaration,
+    StateKind, StateNumber, Ttl, ValueState,
 };
 use dataflow::checkpoint::CheckpointId;
 use dataflow::key::KeyGroup;
@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-const ACCESSES: [Access; 3] = [Access::Point, Access::Ordered, Access::Sliced];
+const KINDS: [StateKind; 3] = [StateKind::Value, StateKind::Map, StateKind::Windows];
 
-fn declaration(number: u32, access: Access, ttl: Option<Ttl>) -> StateDeclaration {
-    StateDeclaration { name: format!("state {number}"), version: 3, access, ttl }
+fn declaration(number: u32, kind: StateKind, ttl: Option<Ttl>) -> StateDeclaration {
+    StateDeclaration { name: format!("state {number}"), version: 3, kind, ttl }
 }
 
 /// The backend as it is after a crash right behind a checkpoint.
@@ -76,11 +76,10 @@ proptest! {
 
     #[test]
     fn overlay_shows_a_calls_writes_and_makes_them_real_or_forgets_them(
-        writes in prop::collection::vec(write(), 1..40), access in 0usize..3, range in (row(), row()), at_most in 1usize..5,
+        writes in prop::collection::vec(write(), 1..40), kind in 0usize..3, range in (row(), row()), at_most in 1usize..5,
     ) {
-        let access = ACCESSES[access];
         let mut backend = MemoryBackend::for_tests(0..1);
-        backend.register(StateNumber(1), &declaration(1, access, None));
+        backend.register(StateNumber(1), &declaration(1, KINDS[kind], None));
         let mut overlay = Overlay::default();
         let (mut real, mut model) = (Rows::new(), Rows::new());
         let meta = RowMeta { expiry: NEVER, version: 3 };
@@ -111,12 +110,12 @@ proptest! {
             let within: Rows =
                 model.iter().filter(|(row, _)| *row >= from && (to.is_empty() || *row < to)).map(|(r, b)| (r.clone(), b.clone())).collect();
             let all = seen(&overlay, &backend, (from, to), usize::MAX);
-            if access == Access::Ordered {
+            if KINDS[kind] == StateKind::Map {
                 prop_assert!(all.is_sorted());
                 prop_assert!(seen(&overlay, &backend, (from, to), at_most) == all[..at_most.min(all.len())]);
             }
             let slice = |row: &(Vec<u8>, Vec<u8>)| row.0.first_chunk::<8>().copied().unwrap_or_default();
-            prop_assert!(access == Access::Point || all.is_sorted_by_key(slice));
+            prop_assert!(KINDS[kind] == StateKind::Value || all.is_sorted_by_key(slice));
             prop_assert!(all.len() == within.len());
             prop_assert_eq!(all.into_iter().collect::<Rows>(), within);
             for row in model.keys() {
@@ -165,10 +164,10 @@ struct Subject {
 
 impl Subject {
     fn new(ttl: Option<Ttl>) -> Self {
-        let declared: Vec<_> = [Access::Point, Access::Ordered, Access::Ordered]
+        let declared: Vec<_> = [StateKind::Value, StateKind::List, StateKind::Map]
             .into_iter()
             .zip(1..)
-            .map(|(access, number)| (StateNumber(number), declaration(number, access, ttl)))
+            .map(|(kind, number)| (StateNumber(number), declaration(number, kind, ttl)))
             .collect();
         let mut backend = MemoryBackend::for_tests(0..4);
         declared.iter().for_each(|(number, declaration)| backend.register(*number, declaration));
@@ -337,7 +336,7 @@ impl Subject {
 #[test]
 fn value_is_seen_while_its_stamp_lies_above_the_row_and_the_watermark() {
     let ttl = Ttl { ms: 10, clock: Clock::EventTime, renewed_by_reads: false };
-    let keyed = Keyed::new(StateNumber(1), &declaration(1, Access::Point, Some(ttl)));
+    let keyed = Keyed::new(StateNumber(1), &declaration(1, StateKind::Value, Some(ttl)));
     let stamp = keyed.meta(100, 0).expiry;
     assert_eq!(stamp, 110);
     let cases = [
@@ -357,8 +356,8 @@ fn value_is_seen_while_its_stamp_lies_above_the_row_and_the_watermark() {
 #[test]
 fn lists_of_a_key_and_of_a_longer_one_do_not_mix() {
     let mut backend = MemoryBackend::for_tests(0..1);
-    backend.register(StateNumber(1), &declaration(1, Access::Ordered, None));
-    let mut list = ListState::new(Keyed::new(StateNumber(1), &declaration(1, Access::Ordered, None)));
+    backend.register(StateNumber(1), &declaration(1, StateKind::Map, None));
+    let mut list = ListState::new(Keyed::new(StateNumber(1), &declaration(1, StateKind::Map, None)));
     let mut overlay = Overlay::default();
     let mut call = Call { backend: &backend, overlay: &mut overlay, watermark: START, now: 0 };
     let cell = |key| Cell { group: KeyGroup(0), key, timestamp: 0 };

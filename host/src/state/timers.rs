@@ -14,7 +14,7 @@
 //! number and tag.
 
 use super::keyed::{Call, Cell, row_of};
-use super::{Access, Address, NEVER, RowMeta, StateBackend, StateDeclaration, StateNumber};
+use super::{Address, NEVER, RowMeta, StateBackend, StateDeclaration, StateKind, StateNumber};
 use dataflow::key::KeyGroup;
 use dataflow::record::Blobs;
 use dataflow::time::{Clock, END, START, Timestamp};
@@ -96,10 +96,10 @@ pub fn declarations(clock: Clock) -> [StateDeclaration; 2] {
         Clock::EventTime => "event",
         Clock::ProcessingTime => "processing",
     };
-    ["time", "name"].map(|by| StateDeclaration {
+    [("time", StateKind::TimersByTime), ("name", StateKind::TimersByName)].map(|(by, kind)| StateDeclaration {
         name: format!("timers/{clock}/{by}"),
         version: VERSION,
-        access: Access::Ordered,
+        kind,
         ttl: None,
     })
 }

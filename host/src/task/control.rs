@@ -2,9 +2,10 @@
 //! towards a checkpoint.
 
 use crate::env::WaitPoint;
-use dataflow::checkpoint::{CheckpointId, Payload, Report};
+use dataflow::checkpoint::{CheckpointId, Manifest, Payload, Report};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which task of which node: a source, a chain by its first operator, or a sink.
@@ -26,6 +27,8 @@ pub enum Command {
         /// Nothing follows the barrier.
         then_end: bool,
     },
+    /// To a source: read no more, and let everything fire that waits for event time to come.
+    Drain,
     /// To a sink: the checkpoint is decided.
     Apply {
         /// The checkpoint.
@@ -58,8 +61,40 @@ pub enum Event {
     Orphaned(TaskId),
     /// A task cannot go on.
     Failed(TaskId, anyhow::Error),
-    /// Somebody wants the job to stop: a last checkpoint, then the end.
-    Stop,
+    /// Somebody outside asks for something.
+    Request(Request),
+}
+
+/// What may be asked of a running job. The next checkpoint answers; one that is under way is not it.
+#[derive(Debug)]
+pub enum Request {
+    /// A last checkpoint, then the end.
+    Stop(Stop),
+    /// A checkpoint whose files stay as long as the answer is held; the last one, if so said.
+    Checkpoint {
+        /// Whether the job ends with it.
+        stop: Option<Stop>,
+        /// Hears once it is decided and applied, or why not.
+        answer: Sender<anyhow::Result<Held>>,
+    },
+}
+
+/// How a job that is told to stop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Fires nothing: it can go on where it stopped.
+    Suspend,
+    /// Fires all windows and event-time timers: it has ended for good.
+    Drain,
+}
+
+/// A decided checkpoint whose files are not deleted while this is held.
+#[derive(Debug)]
+pub struct Held {
+    /// What it holds.
+    pub manifest: Arc<Manifest>,
+    /// Lets go when dropped.
+    pub hold: Arc<()>,
 }
 
 /// Why a task that did not fail has ended.

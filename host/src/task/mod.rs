@@ -11,7 +11,7 @@ mod source_task;
 mod source_time;
 
 pub use chain::{Chain, ChainNode, KeyBy, Target};
-pub use control::{Command, Control, End, Event, Gate, TaskId};
+pub use control::{Command, Control, End, Event, Gate, Held, Request, Stop, TaskId};
 pub use operator_task::{Input, OperatorTask};
 pub use port::Port;
 pub use sink_task::SinkTask;

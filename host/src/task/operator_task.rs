@@ -203,6 +203,7 @@ impl OperatorTask {
         }
         TaskSnapshot {
             chain: self.id.node.clone(),
+            operators: self.chain.nodes().iter().map(|node| node.name.clone()).collect(),
             task: self.id.task,
             groups: self.groups,
             watermark: self.chain.watermark(),

@@ -60,7 +60,7 @@ impl SinkTask {
                         self.env.fail_points.passed(|| format!("sink/{}/applied", self.id.node), 1);
                         self.send_event(Event::Applied(self.id.clone(), checkpoint));
                     }
-                    Command::Barrier { .. } => unreachable!("only sources are told to send barriers"),
+                    Command::Barrier { .. } | Command::Drain => unreachable!("only sources are told to send barriers"),
                 }
             }
             if self.work()? {

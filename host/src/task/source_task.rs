@@ -108,6 +108,10 @@ impl SourceTask {
         while let Some(command) = self.control.receive() {
             match command {
                 Command::Abort => return true,
+                Command::Drain => {
+                    self.finished = true;
+                    self.tell(END);
+                }
                 Command::Barrier { checkpoint, then_end } => self.barrier(checkpoint, then_end),
                 Command::Apply { .. } | Command::Finish => unreachable!("only sinks apply and finish"),
             }
@@ -140,7 +144,7 @@ impl SourceTask {
                 if self.gate.is_closed() {
                     self.send_event(Event::CountReached);
                 }
-                Ok(None)
+                Ok(self.env.pace.map(Some))
             }
             Polled::Nothing(retry) => Ok(Some(Some(self.nothing(retry)))),
             Polled::Partitions => {

@@ -41,6 +41,8 @@ pub struct CheckpointStatus {
     pub last_at_ms: Timestamp,
     /// Why the last abandoned one was.
     pub last_failure: Option<String>,
+    /// How often the job has started again after a failure.
+    pub restarts: u64,
 }
 
 impl Status {
@@ -68,6 +70,13 @@ impl Status {
         let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         status.abandoned += 1;
         status.last_failure = Some(reason);
+    }
+
+    /// Counts on from what an earlier attempt of the same run did; `failed`: it failed.
+    pub fn follow(&self, earlier: &Self, failed: bool) {
+        let earlier = earlier.checkpoints();
+        let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        *status = CheckpointStatus { restarts: earlier.restarts + u64::from(failed), ..earlier };
     }
 
     /// The node of this name.

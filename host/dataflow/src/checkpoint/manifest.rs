@@ -24,6 +24,10 @@ pub struct Manifest {
     pub components: BTreeMap<String, String>,
     /// State numbers: once given to an operator's state, never reused.
     pub states: Vec<StateEntry>,
+    /// The number that the next state gets.
+    pub next_state: u32,
+    /// The savepoint that the job was started from, by its checksum; none if it began with nothing.
+    pub savepoint: Option<String>,
     /// Positions and watermarks, by source.
     pub sources: BTreeMap<String, SourceSnapshot>,
     /// State and watermark of each operator task.
@@ -34,7 +38,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// The version this program writes. It reads no other.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// Stands for (operator, state name) in stored keys.
@@ -46,8 +50,44 @@ pub struct StateEntry {
     pub operator: String,
     /// Its name there.
     pub name: String,
+    /// What its rows are.
+    pub kind: StateKind,
     /// Encoding version of the values, as the operator counts it.
     pub version: u32,
+}
+
+/// What the rows of a state are: enough to read them without their operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateKind {
+    /// One value per key.
+    Value,
+    /// Items per key, in order.
+    List,
+    /// Named entries per key.
+    Map,
+    /// Named entries, the same in every task.
+    BroadcastMap,
+    /// Timers by the time at which they fire.
+    TimersByTime,
+    /// The same timers by key and name.
+    TimersByName,
+    /// Accumulators per window and key.
+    Windows,
+}
+
+impl std::fmt::Display for StateKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Value => "value",
+            Self::List => "list",
+            Self::Map => "map",
+            Self::BroadcastMap => "broadcast map",
+            Self::TimersByTime => "timers by time",
+            Self::TimersByName => "timers by name",
+            Self::Windows => "windows",
+        })
+    }
 }
 
 /// A source's part.
@@ -75,6 +115,8 @@ pub struct PartitionPosition {
 pub struct TaskSnapshot {
     /// Name of the task's chain: its first operator.
     pub chain: String,
+    /// The operators of the chain, in order.
+    pub operators: Vec<String>,
     /// Which of the chain's tasks.
     pub task: usize,
     /// Key groups it owns: from, inclusive, to, exclusive.

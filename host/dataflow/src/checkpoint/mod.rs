@@ -2,8 +2,11 @@
 
 mod manifest;
 mod progress;
+pub mod savepoint; // the canonical form, and how a job fits it
 
-pub use manifest::{FileEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry, TaskSnapshot};
+pub use manifest::{
+    FileEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry, StateKind, TaskSnapshot,
+};
 pub use progress::{Ended, Progress, Report};
 
 use serde::{Deserialize, Serialize};

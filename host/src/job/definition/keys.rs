@@ -52,6 +52,7 @@ pub const JOB: Group = Group {
         key("max_parallelism", "number", Is("128"), "Key groups; fixed when the job is created, 1 to 32768."),
         key("checkpoint", "map", Open("its defaults"), "When and how checkpoints are taken."),
         key("state", "map", Open("its defaults"), "Where state is kept."),
+        key("restart", "map", Open("its defaults"), "When the job starts again after a failure."),
         key("dead_letters", "map", Open("its defaults"), "Where records that were put aside go."),
         key("sources", "map of names", Required, "Where records come from."),
         key("operators", "map of names", Open("none"), "What is done with them."),
@@ -77,6 +78,22 @@ pub const STATE: Group = Group {
     keys: &[
         key("backend", "`memory`", Is("memory"), "What holds it."),
         key("memory", "size", Open("no limit"), "Bytes that the job's state may take. Not in this version: refused."),
+    ],
+};
+
+/// `restart`.
+pub const RESTART: Group = Group {
+    title: "`restart`",
+    says: "A job that fails starts again from its last checkpoint, except where the same records would fail it again (`on_error: fail`, `dead_letters: { fail: true }`).",
+    keys: &[
+        key(
+            "attempts",
+            "number",
+            Is("5"),
+            "Restarts in a row, without a checkpoint in between, before it gives up; 0: none.",
+        ),
+        key("delay", "duration", Is("1s"), "Before the first of them; it doubles with each."),
+        key("max_delay", "duration", Is("1m"), "No delay is longer."),
     ],
 };
 
@@ -410,10 +427,11 @@ pub const SQLITE_SINK: Group = Group {
 };
 
 /// All of them, in the documentation's order.
-pub const GROUPS: [&Group; 21] = [
+pub const GROUPS: [&Group; 22] = [
     &JOB,
     &CHECKPOINT,
     &STATE,
+    &RESTART,
     &DEAD_LETTERS,
     &SOURCE,
     &FILE_SOURCE,

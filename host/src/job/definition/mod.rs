@@ -26,6 +26,7 @@ pub use source::{
     TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle,
 };
 
+use dataflow::restart::RestartPolicy;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Definition {
     pub checkpoint: Checkpoint,
     /// Where state is kept.
     pub state: State,
+    /// When a job that failed starts again.
+    pub restart: RestartPolicy,
     /// Where records that were put aside go.
     pub dead_letters: DeadLetters,
     /// In the file's order.

@@ -11,6 +11,7 @@ use crate::operator::TaskInfo;
 use crate::operator::window::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use dataflow::record::{Batch, Blobs, Change, Column, Field};
+use dataflow::restart::Permanent;
 use std::sync::Arc;
 
 /// A guest aggregator as a job wants it: one column of a window's panes.
@@ -218,10 +219,12 @@ impl Guest {
         self.guilty_in_a_row += 1;
         let operator = &self.site.operator;
         if self.what.settings.on_error == OnError::Fail {
-            bail!("the aggregator of operator `{operator}` failed: {reason}");
+            bail!(Permanent(format!("the aggregator of operator `{operator}` failed: {reason}")));
         }
         if self.guilty_in_a_row >= most {
-            bail!("the aggregator of operator `{operator}` failed {most} times in a row, the last: {reason}");
+            bail!(Permanent(format!(
+                "the aggregator of operator `{operator}` failed {most} times in a row, the last: {reason}"
+            )));
         }
         Ok(Bad {
             index,

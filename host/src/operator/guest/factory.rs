@@ -8,10 +8,10 @@ use super::settings::{GuestInput, GuestSettings};
 use super::timers::{self, Clocks};
 use super::{GuestOperator, live};
 use crate::engine::Component;
-use crate::engine::description::{Description, State, StateKind};
+use crate::engine::description::{Description, State};
 use crate::engine::host::{GuestMetrics, Site, StateCalls};
 use crate::operator::{Operator, OperatorFactory, TaskInfo};
-use crate::state::{Access, Keyed, StateDeclaration};
+use crate::state::{Keyed, StateDeclaration};
 use anyhow::{Context as _, ensure};
 use dataflow::key::KeyGroup;
 use std::sync::Arc;
@@ -77,15 +77,7 @@ fn fields(description: &Description, index: usize) -> impl Iterator<Item = &crat
 }
 
 fn declaration(state: &State) -> StateDeclaration {
-    StateDeclaration {
-        name: state.name.clone(),
-        version: state.version,
-        access: match state.kind {
-            StateKind::Value => Access::Point,
-            StateKind::List | StateKind::Map | StateKind::Broadcast => Access::Ordered,
-        },
-        ttl: state.ttl,
-    }
+    StateDeclaration { name: state.name.clone(), version: state.version, kind: state.kind, ttl: state.ttl }
 }
 
 impl OperatorFactory for GuestFactory {

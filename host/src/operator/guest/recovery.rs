@@ -11,6 +11,7 @@ use crate::operator::{Context, Due};
 use crate::state::timers::Firings;
 use anyhow::bail;
 use dataflow::record::Batch;
+use dataflow::restart::Permanent;
 use dataflow::time::Clock;
 
 /// Calls for which batches stay small after one that only failed as a whole; then they double.
@@ -100,7 +101,7 @@ impl GuestOperator {
                     context.out.dead.push(DeadLetter::of_row(self.name(), batch, row as usize, reason))
                 }
                 OnError::Skip => {}
-                OnError::Fail => bail!("operator `{}` cannot take a record: {reason}", self.name()),
+                OnError::Fail => bail!(Permanent(format!("operator `{}` cannot take a record: {reason}", self.name()))),
             }
         }
         Ok(batch.select(&whole))
@@ -245,10 +246,14 @@ impl GuestOperator {
         let most = self.shared.settings.guilty_in_a_row;
         self.caution.guilty_in_a_row += 1;
         if self.shared.settings.on_error == OnError::Fail {
-            bail!("operator `{}` failed on a record: {}", self.name(), letter.reason);
+            bail!(Permanent(format!("operator `{}` failed on a record: {}", self.name(), letter.reason)));
         }
         if self.caution.guilty_in_a_row >= most {
-            bail!("operator `{}` failed on {most} records in a row, the last: {}", self.name(), letter.reason);
+            let name = self.name();
+            bail!(Permanent(format!(
+                "operator `{name}` failed on {most} records in a row, the last: {}",
+                letter.reason
+            )));
         }
         if self.shared.settings.on_error == OnError::DeadLetter {
             context.out.dead.push(letter);

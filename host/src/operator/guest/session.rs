@@ -5,11 +5,11 @@ use super::lift::longest;
 use super::live::{Migrator, newer};
 use crate::engine::bindings::types;
 use crate::engine::columns::{checked, checked_blobs};
-use crate::engine::description::{Description, State, StateKind};
+use crate::engine::description::{Description, State};
 use crate::engine::host::StateCalls;
 use crate::engine::{Fault, FaultKind};
 use crate::state::{
-    Call, Cell, Found, Keyed, ListState, MapState, Overlay, StateBackend, ValueState, decode, encode, typed,
+    Call, Cell, Found, Keyed, ListState, MapState, Overlay, StateBackend, StateKind, ValueState, decode, encode, typed,
 };
 use dataflow::key::{KeyGroup, Keys};
 use dataflow::record::{Blobs, Column, Value};
@@ -68,7 +68,10 @@ impl Session {
             StateKind::Value => Store::Value(ValueState::new(*keyed)),
             StateKind::List => Store::List(ListState::new(*keyed)),
             StateKind::Map => Store::Map(MapState::new(*keyed)),
-            StateKind::Broadcast => Store::Broadcast(MapState::new(*keyed)),
+            StateKind::BroadcastMap => Store::Broadcast(MapState::new(*keyed)),
+            StateKind::TimersByTime | StateKind::TimersByName | StateKind::Windows => {
+                unreachable!("these are the host's own, no component declares them")
+            }
         });
         Self {
             stores: stores.collect(),
@@ -233,7 +236,7 @@ fn read(
 const VALUE: &[StateKind] = &[StateKind::Value];
 const LIST: &[StateKind] = &[StateKind::List];
 const MAP: &[StateKind] = &[StateKind::Map];
-const BROADCAST: &[StateKind] = &[StateKind::Broadcast];
+const BROADCAST: &[StateKind] = &[StateKind::BroadcastMap];
 const KEYED: &[StateKind] = &[StateKind::Value, StateKind::List, StateKind::Map];
 
 /// The rule by which a store always fits: `reach` has checked the kind.

@@ -1,14 +1,14 @@
 //! The logic of the example operators, as their guests have it: deduplication by TTL, the surge rule, a running count.
 
 use super::{Fired, Logic, Row};
-use crate::state::{Access, StateDeclaration, Ttl};
+use crate::state::{StateDeclaration, StateKind, Ttl};
 use dataflow::key;
 use dataflow::record::{Change, Field, Schema, Value, ValueType};
 use dataflow::time::Clock;
 
 fn value(name: &str, ttl_ms: Option<i64>) -> StateDeclaration {
     let ttl = ttl_ms.map(|ms| Ttl { ms, clock: Clock::EventTime, renewed_by_reads: false });
-    StateDeclaration { name: name.to_string(), version: 1, access: Access::Point, ttl }
+    StateDeclaration { name: name.to_string(), version: 1, kind: StateKind::Value, ttl }
 }
 
 fn no_timers() -> Result<(), String> {

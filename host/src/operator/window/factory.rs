@@ -4,7 +4,7 @@ use super::Aggregator;
 use super::operator::WindowOperator;
 use super::panes;
 use crate::operator::{Operator, OperatorFactory, TaskInfo};
-use crate::state::{Access, StateDeclaration};
+use crate::state::{StateDeclaration, StateKind};
 use anyhow::{Context as _, bail};
 use dataflow::record::Schema;
 use dataflow::window::{Lateness, Tumbling};
@@ -68,7 +68,7 @@ impl OperatorFactory for WindowFactory {
         vec![StateDeclaration {
             name: "windows".to_string(),
             version: self.aggregator.version(),
-            access: Access::Sliced,
+            kind: StateKind::Windows,
             ttl: None,
         }]
     }

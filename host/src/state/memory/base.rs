@@ -91,7 +91,7 @@ impl Base {
 
     /// Tables of a state as declared; rows that were restored before the declaration move over.
     pub(super) fn register(&self, state: StateNumber, declaration: &StateDeclaration) -> Arc<BaseState> {
-        let (access, ttl) = (declaration.access, declaration.ttl.map(|ttl| ttl.clock));
+        let (access, ttl) = (declaration.access(), declaration.ttl.map(|ttl| ttl.clock));
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = states.get(&state).filter(|known| known.access == access && known.ttl == ttl) {
             return known.clone();

@@ -5,7 +5,7 @@ use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
 use crate::env::WaitPoint;
 use crate::state::contract::check_state_backend;
-use crate::state::{Access, Address, NEVER, RowMeta, StateBackend, StateDeclaration, StateNumber, Ttl};
+use crate::state::{Address, NEVER, RowMeta, StateBackend, StateDeclaration, StateKind, StateNumber, Ttl};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use dataflow::time::Clock;
@@ -29,7 +29,7 @@ fn backend(storage: &Arc<MemoryStorage>, attempt: &str, active_limit: u64, notif
 }
 
 fn declaration(ttl: Option<Ttl>) -> StateDeclaration {
-    StateDeclaration { name: "counts".into(), version: 1, access: Access::Point, ttl }
+    StateDeclaration { name: "counts".into(), version: 1, kind: StateKind::Value, ttl }
 }
 
 fn at(row: &[u8]) -> Address<'_> {

@@ -6,6 +6,7 @@ use super::super::section::{Reader, Section, positive_ms};
 use super::super::tree::{Key, Node, Value};
 use super::super::{Checkpoint, DeadLetters, Definition, Every, State};
 use super::{operator, sink, source};
+use dataflow::restart::RestartPolicy;
 use std::time::Duration;
 
 /// The whole file. Faulty parts are replaced; the reader knows of each.
@@ -28,6 +29,7 @@ pub(in super::super) fn job(reader: &Reader<'_>, root: &Node, revision: String) 
         max_parallelism: section.number("max_parallelism", 1..=32_768) as u16,
         checkpoint: checkpoint(&section.section("checkpoint", &keys::CHECKPOINT)),
         state: state(&section.section("state", &keys::STATE)),
+        restart: restart(&section.section("restart", &keys::RESTART)),
         dead_letters: dead_letters(&section.section("dead_letters", &keys::DEAD_LETTERS)),
         sources: nodes("sources").into_iter().map(|(key, node)| source::source(reader, key, node)).collect(),
         operators: nodes("operators").into_iter().map(|(key, node)| operator::operator(reader, key, node)).collect(),
@@ -75,6 +77,14 @@ fn state(section: &Section<'_>) -> State {
         section.reader.problem(problem.hint("leave `memory` out"));
     }
     State { memory: section.optional_size("memory") }
+}
+
+fn restart(section: &Section<'_>) -> RestartPolicy {
+    RestartPolicy {
+        attempts: section.number("attempts", 0..=1_000_000) as u32,
+        delay: section.duration("delay"),
+        max_delay: section.duration("max_delay"),
+    }
 }
 
 fn dead_letters(section: &Section<'_>) -> DeadLetters {

@@ -1,0 +1,249 @@
+//! One attempt at running a job: from what it goes on from to its end or its first failure. Whoever starts another one after
+//! it is not known here.
+
+use super::blueprint::Blueprint;
+use super::definition::{DeadLetters, Definition, Every};
+use super::restore::{Origin, Restored};
+use super::run::RunOptions;
+use super::wire::{Runnable, Wired, Wiring, wire};
+use super::{savepoint, storage};
+use crate::checkpoint::{CheckpointSettings, CheckpointStorage, Checkpoints, Coordinator, Outcome};
+use crate::env::{self, Env};
+use crate::sink::{Sink, SinkFactory, SinkInput};
+use crate::task::{End, Event, TaskId};
+use crate::telemetry::Status;
+use anyhow::{Context, anyhow, bail, ensure};
+use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
+use dataflow::record::{Batch, Value};
+use dataflow::restart::Permanent;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+
+/// What all attempts of one run have in common.
+pub(super) struct Site {
+    pub(super) definition: Definition,
+    pub(super) options: RunOptions,
+    /// The job's folder in the data directory.
+    pub(super) home: PathBuf,
+    pub(super) storage: Arc<dyn CheckpointStorage>,
+    pub(super) env: Env,
+}
+
+/// A job whose tasks are made and do not run yet.
+pub(super) struct Attempt {
+    pub(super) status: Arc<Status>,
+    /// Where requests go.
+    pub(super) events: Sender<Event>,
+    coordinator: Coordinator,
+    threads: Vec<(TaskId, Runnable)>,
+}
+
+impl Site {
+    /// The job's checkpoints, as written by the run number `number` of this process.
+    pub(super) fn checkpoints(&self, number: u32) -> (Checkpoints, String) {
+        let attempt = format!("{:x}-{:x}-{number}", self.env.clock.now_ms(), std::process::id());
+        (Checkpoints::new(self.storage.clone(), attempt.clone()), attempt)
+    }
+
+    /// Where dead letters go; none where the first fails the job.
+    pub(super) fn dead_letters(&self) -> Option<PathBuf> {
+        match &self.definition.dead_letters {
+            DeadLetters::DataDirectory => Some(self.home.join("dead-letters")),
+            DeadLetters::Folder(folder) => Some(folder.clone()),
+            DeadLetters::Fail => None,
+        }
+    }
+
+    /// Makes every task anew, with what the job goes on from.
+    ///
+    /// # Errors
+    /// The job does not fit what it goes on from, or something cannot be opened.
+    pub(super) fn prepare(
+        &self,
+        blueprint: &Blueprint,
+        restored: Restored,
+        (checkpoints, attempt): (Checkpoints, String),
+    ) -> anyhow::Result<Attempt> {
+        let definition = &self.definition;
+        let (events, inbox) = mpsc::channel();
+        let dead_letters: Box<dyn SinkFactory> = match self.dead_letters() {
+            Some(folder) => super::connectors::dead_letter_sink(folder),
+            None => Box::new(Refuse),
+        };
+        let (every, every_records) = match definition.checkpoint.every {
+            Every::Time(time) => (Some(time), None),
+            Every::Records(records) => (None, Some(records)),
+        };
+        let Wired { tasks, threads, status, gate, applied } = wire(Wiring {
+            job: &definition.name,
+            blueprint,
+            dead_letters: &*dead_letters,
+            max_parallelism: definition.max_parallelism,
+            every_records,
+            storage: self.storage.clone(),
+            attempt,
+            restored: &restored,
+            events: events.clone(),
+            env: self.env.clone(),
+        })?;
+        let settings =
+            CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
+        // A sink takes a checkpoint for applied that is not above its last: the numbers go on behind what any has seen.
+        let next = [Some(checkpoints.next_id()?), restored.checkpoint().map(after), applied.map(after)];
+        let next = next.into_iter().flatten().max().expect("there is at least the storage's");
+        let facts = (facts(definition, blueprint, restored), next);
+        let coordinator =
+            Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), self.env.clone());
+        Ok(Attempt { status, events, coordinator, threads })
+    }
+
+    /// What the job goes on from: its newest decided checkpoint, or the savepoint it is to start from. A savepoint is for a
+    /// job that has not come further yet: one that runs again, after a crash say, goes on from its own checkpoints.
+    ///
+    /// # Errors
+    /// The checkpoint or the savepoint is damaged, or the job has come somewhere else already.
+    pub(super) fn origin(&self, checkpoints: &Checkpoints) -> anyhow::Result<Origin> {
+        let latest = checkpoints.latest().context("the last checkpoint cannot be read")?;
+        let opened = match &self.options.from {
+            Some(place) => Some(savepoint::open(storage::place(place, true)?, place)?),
+            None => None,
+        };
+        let (latest, opened) = match (latest, opened) {
+            (None, None) => return Ok(Origin::Nothing),
+            (Some(manifest), None) => return Ok(Origin::Checkpoint(Box::new(manifest))),
+            (None, Some(opened)) => return Ok(Origin::Savepoint(Box::new(opened))),
+            (Some(manifest), Some(opened)) => (manifest, opened),
+        };
+        let made_of = &opened.savepoint;
+        if latest.savepoint.as_ref() == Some(&made_of.checksum) {
+            return Ok(Origin::Checkpoint(Box::new(latest)));
+        }
+        // Made of this very checkpoint, it forgets nothing. The checkpoint is deleted once there is a newer one.
+        ensure!(
+            latest.job == made_of.job && latest.checkpoint == made_of.checkpoint,
+            "job `{}` has come to checkpoint {} in `{}`, which is not what the savepoint was made of (checkpoint {} of job `{}`): \
+             leave out `--from` to go on from there, or say `--fresh` to forget it and start from the savepoint",
+            latest.job,
+            latest.checkpoint,
+            self.home.display(),
+            made_of.checkpoint,
+            made_of.job
+        );
+        Ok(Origin::Savepoint(Box::new(opened)))
+    }
+}
+
+impl Attempt {
+    /// Gives the tasks their threads, and runs until all of them have ended.
+    ///
+    /// # Errors
+    /// The job failed: the whole chain of reasons.
+    pub(super) fn run(self) -> anyhow::Result<Outcome> {
+        let Self { events, coordinator, threads, .. } = self;
+        let mut tasks: Vec<JoinHandle<()>> = vec![];
+        for (id, run) in threads {
+            match spawn_task(id.clone(), run, events.clone()) {
+                Ok(task) => tasks.push(task),
+                Err(error) => {
+                    // The coordinator, which listens as long as its sender is here, fails the job and ends the others.
+                    let _ = events.send(Event::Failed(id, error));
+                    break;
+                }
+            }
+        }
+        drop(events);
+        let outcome = coordinator.run();
+        for task in tasks {
+            task.join().map_err(|_| anyhow!("a task could not be joined; this is a bug of Millstream"))?;
+        }
+        outcome
+    }
+}
+
+fn after(checkpoint: CheckpointId) -> CheckpointId {
+    CheckpointId(checkpoint.0 + 1)
+}
+
+fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> Manifest {
+    Manifest {
+        version: Manifest::VERSION,
+        checkpoint: CheckpointId(0),
+        job: definition.name.clone(),
+        job_revision: definition.revision.clone(),
+        max_parallelism: definition.max_parallelism,
+        finished: false,
+        components: blueprint.components.clone(),
+        next_state: restored.next_state,
+        savepoint: restored.savepoint(),
+        states: restored.states,
+        sources: BTreeMap::new(),
+        tasks: vec![],
+        sinks: BTreeMap::new(),
+    }
+}
+
+/// Gives a task its thread. A task that panics fails the job, not the process.
+fn spawn_task(id: TaskId, run: Runnable, events: Sender<Event>) -> anyhow::Result<JoinHandle<()>> {
+    let name = format!("{}-{}", id.node, id.task);
+    let body = move || {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let event = match ended {
+            Ok(Ok(End::Told)) => Event::Ended(id),
+            Ok(Ok(End::Orphaned)) => Event::Orphaned(id),
+            Ok(Err(error)) => Event::Failed(id, error),
+            Err(panic) => {
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied());
+                let reason = anyhow!("{}", text.unwrap_or("without a message"));
+                let what = format!("task {} of `{}` panicked; this is a bug of Millstream", id.task, id.node);
+                Event::Failed(id, reason.context(what))
+            }
+        };
+        // A coordinator that is gone has heard of another failure first.
+        let _ = events.send(event);
+    };
+    env::spawn(&name, body).with_context(|| format!("no thread for task `{name}`"))
+}
+
+/// The sink of dead letters of a job that wants none: the first fails it.
+struct Refuse;
+
+impl SinkFactory for Refuse {
+    fn open(&self, _input: &SinkInput) -> anyhow::Result<Box<dyn Sink>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Sink for Refuse {
+    fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+        let said = |column: usize| match batch.columns[column].get(0) {
+            Value::Text(text) => text.to_string(),
+            Value::Int(int) => int.to_string(),
+            _ => "unknown".to_string(),
+        };
+        bail!(Permanent(format!(
+            "a record cannot be processed, and the job is to fail then (`dead_letters: {{ fail: true }}`): at `{}`, file {}, line {}: {}",
+            said(0),
+            said(1),
+            said(2),
+            said(5)
+        )))
+    }
+
+    fn stage(&mut self, _checkpoint: CheckpointId) -> anyhow::Result<Payload> {
+        Ok(Payload::default())
+    }
+
+    fn apply(&mut self, _checkpoint: CheckpointId, _payload: &Payload) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn applied(&mut self) -> anyhow::Result<Option<CheckpointId>> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,239 @@
+//! A running job as others see it, through all its attempts.
+
+use crate::checkpoint::CheckpointStorage;
+use crate::env::{Env, WaitPoint};
+use crate::job::attempt::Site;
+use crate::job::check;
+use crate::job::definition::Definition;
+use crate::job::savepoint::{self, Written};
+use crate::job::storage;
+use crate::task::{Event, Held, Request, Stop};
+use crate::telemetry::Status;
+use anyhow::{Context, anyhow, bail, ensure};
+use dataflow::checkpoint::CheckpointId;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A running job as others see it.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    definition: Definition,
+    home: PathBuf,
+    storage: Arc<dyn CheckpointStorage>,
+    env: Env,
+    now: Mutex<Now>,
+    /// Noticed when the job is to stop while no attempt runs, and when a savepoint was written.
+    wake: WaitPoint,
+}
+
+struct Now {
+    /// Where requests go; none while no attempt runs.
+    events: Option<Sender<Event>>,
+    status: Arc<Status>,
+    parallelism: usize,
+    wish: Option<Wish>,
+    /// Savepoints being written.
+    writing: usize,
+}
+
+/// What is to become of the job when the attempt that runs has stopped.
+pub(in crate::job) enum Wish {
+    /// It ends.
+    Stop(Stop),
+    /// It goes on in another number of tasks.
+    Rescale { parallelism: usize, answer: Sender<anyhow::Result<()>> },
+}
+
+impl Handle {
+    pub(in crate::job) fn new(site: &Site, events: Sender<Event>, status: Arc<Status>) -> Self {
+        let parallelism = site.definition.parallelism;
+        Self(Arc::new(Shared {
+            definition: site.definition.clone(),
+            home: site.home.clone(),
+            storage: site.storage.clone(),
+            env: site.env.clone(),
+            now: Mutex::new(Now { events: Some(events), status, parallelism, wish: None, writing: 0 }),
+            wake: WaitPoint::default(),
+        }))
+    }
+
+    /// The job's name.
+    pub fn job(&self) -> &str {
+        &self.0.definition.name
+    }
+
+    /// Its counters, those of the attempt that runs.
+    pub fn status(&self) -> Arc<Status> {
+        self.now().status.clone()
+    }
+
+    /// Tasks of each node that has no number of its own.
+    pub fn parallelism(&self) -> usize {
+        self.now().parallelism
+    }
+
+    /// Has the job take a last checkpoint and end. Asking again changes nothing.
+    pub fn stop(&self, stop: Stop) {
+        let mut now = self.now();
+        now.refuse_rescale("the job is being stopped");
+        now.wish = Some(Wish::Stop(stop));
+        now.send(Request::Stop(stop));
+        self.0.wake.notify();
+    }
+
+    /// Takes a checkpoint and waits until it is applied.
+    ///
+    /// # Errors
+    /// It was given up, or the job ended before.
+    pub fn checkpoint(&self) -> anyhow::Result<CheckpointId> {
+        Ok(self.hold(None)?.manifest.checkpoint)
+    }
+
+    /// Makes a savepoint at `place`, of a checkpoint taken now; the job runs on meanwhile, or ends with it if so said.
+    ///
+    /// # Errors
+    /// The place is refused, the checkpoint was given up, or the job ended before.
+    pub fn savepoint(&self, place: &str, stop: Option<Stop>) -> anyhow::Result<Written> {
+        let to = storage::place(place, false).with_context(|| format!("`{place}` cannot be a savepoint's place"))?;
+        let taken = to.list("").with_context(|| format!("`{place}` cannot be read"))?;
+        ensure!(
+            taken.is_empty(),
+            "`{place}` is not empty; name another place for the savepoint, nothing is overwritten"
+        );
+        let _writing = self.writing();
+        let held = self.hold(stop)?;
+        let from = (&self.0.storage, &*self.0.home.join("scratch"));
+        savepoint::write(&held.manifest, from, &*to, self.0.env.clock.now_ms())
+            .with_context(|| format!("the savepoint `{place}` cannot be written"))
+    }
+
+    /// Stops the job at a checkpoint, deals its key groups out among `parallelism` tasks, and goes on.
+    ///
+    /// # Errors
+    /// The number is refused, and the job runs on untouched; or the job ended before; or it cannot run so, and goes on as
+    /// it was.
+    pub fn rescale(&self, parallelism: usize) -> anyhow::Result<()> {
+        let definition = Definition { parallelism, ..self.0.definition.clone() };
+        let most = usize::from(definition.max_parallelism);
+        ensure!(
+            (1..=most).contains(&parallelism),
+            "parallelism {parallelism} is not within 1 and the job's `max_parallelism`, {most}"
+        );
+        if let Some(problem) = check::structure(&definition).first() {
+            bail!("the job cannot run with parallelism {parallelism}: {}", problem.message);
+        }
+        let (answer, heard) = mpsc::channel();
+        {
+            let mut now = self.now();
+            ensure!(now.wish.is_none(), "the job is being stopped or rescaled already");
+            ensure!(now.events.is_some(), "the job has failed and waits to start again: try again when it runs");
+            if now.parallelism == parallelism {
+                return Ok(());
+            }
+            now.wish = Some(Wish::Rescale { parallelism, answer });
+            now.send(Request::Stop(Stop::Suspend));
+        }
+        heard.recv().unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    fn hold(&self, stop: Option<Stop>) -> anyhow::Result<Held> {
+        let (answer, heard): (_, Receiver<anyhow::Result<Held>>) = mpsc::channel();
+        {
+            let mut now = self.now();
+            ensure!(now.events.is_some(), "the job has failed and waits to start again: try again when it runs");
+            if let Some(stop) = stop {
+                now.refuse_rescale("the job is being stopped");
+                now.wish = Some(Wish::Stop(stop));
+            }
+            now.send(Request::Checkpoint { stop, answer });
+        }
+        heard.recv().unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    fn ended(&self) -> anyhow::Error {
+        anyhow!("job `{}` ended or failed before it was done; its log says why", self.job())
+    }
+
+    /// No attempt runs; what is to become of the job.
+    pub(in crate::job) fn attempt_ended(&self) -> Option<Wish> {
+        let mut now = self.now();
+        now.events = None;
+        match now.wish.take() {
+            Some(Wish::Stop(stop)) => {
+                now.wish = Some(Wish::Stop(stop));
+                Some(Wish::Stop(stop))
+            }
+            other => other,
+        }
+    }
+
+    pub(in crate::job) fn attempt_began(&self, events: Sender<Event>, status: Arc<Status>, parallelism: usize) {
+        let mut now = self.now();
+        (now.events, now.status, now.parallelism) = (Some(events), status, parallelism);
+        if let Some(Wish::Stop(stop)) = now.wish {
+            now.send(Request::Stop(stop));
+        }
+    }
+
+    /// Waits; true as soon as the job is to stop.
+    pub(in crate::job) fn wait_for_stop(&self, at_most: Duration) -> bool {
+        let clock = &self.0.env.clock;
+        let until = clock.monotonic() + at_most;
+        loop {
+            if matches!(self.now().wish, Some(Wish::Stop(_))) {
+                return true;
+            }
+            let left = until.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return false;
+            }
+            self.0.wake.wait(Some(left));
+        }
+    }
+
+    /// The job has ended: waits until the savepoints that are being written are there.
+    pub(in crate::job) fn job_ended(&self) {
+        self.now().events = None;
+        while self.now().writing > 0 {
+            self.0.wake.wait(None);
+        }
+    }
+
+    fn writing(&self) -> Writing<'_> {
+        self.now().writing += 1;
+        Writing(self)
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Now {
+    fn send(&self, request: Request) {
+        if let Some(events) = &self.events {
+            // A coordinator that is gone answers nothing: who waits hears that the job ended.
+            let _ = events.send(Event::Request(request));
+        }
+    }
+
+    fn refuse_rescale(&mut self, why: &'static str) {
+        if let Some(Wish::Rescale { answer, .. }) = self.wish.take_if(|wish| matches!(wish, Wish::Rescale { .. })) {
+            let _ = answer.send(Err(anyhow!(why)));
+        }
+    }
+}
+
+/// Counts a savepoint that is being written.
+struct Writing<'a>(&'a Handle);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.now().writing -= 1;
+        self.0.0.wake.notify();
+    }
+}

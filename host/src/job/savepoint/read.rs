@@ -1,0 +1,76 @@
+//! Opens a savepoint, and hands out its rows.
+
+use super::write::checksum;
+use super::{FILE, rows};
+use crate::checkpoint::CheckpointStorage;
+use crate::state::{Address, RowMeta};
+use anyhow::{Context, ensure};
+use dataflow::checkpoint::savepoint::Savepoint;
+use serde::Deserialize;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A savepoint whose own file was verified. The files of rows are verified when they are read.
+pub struct Opened {
+    /// What it says.
+    pub savepoint: Savepoint,
+    storage: Arc<dyn CheckpointStorage>,
+}
+
+/// What stands in every version, and is looked at first.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+/// Opens the savepoint that lies in `storage`, called `name` in errors.
+///
+/// # Errors
+/// There is none, it is damaged, or of an unknown version.
+pub fn open(storage: Arc<dyn CheckpointStorage>, name: &str) -> anyhow::Result<Opened> {
+    let content = storage
+        .read(FILE)
+        .with_context(|| format!("the savepoint `{name}` cannot be read"))?
+        .with_context(|| format!("`{name}` is no savepoint: it has no `{FILE}`, which is written last"))?;
+    let header: Header = serde_json::from_slice(&content)
+        .with_context(|| format!("`{FILE}` of `{name}` is damaged, or not a savepoint's"))?;
+    ensure!(header.format == Savepoint::FORMAT, "`{FILE}` of `{name}` is not a savepoint's, but `{}`", header.format);
+    ensure!(
+        header.version <= Savepoint::VERSION && header.version > 0,
+        "the savepoint `{name}` has format version {}, this program reads versions up to {}: use a newer program",
+        header.version,
+        Savepoint::VERSION
+    );
+    let savepoint: Savepoint =
+        serde_json::from_slice(&content).with_context(|| format!("`{FILE}` of the savepoint `{name}` is damaged"))?;
+    let found = checksum(&savepoint)?;
+    ensure!(
+        found == savepoint.checksum,
+        "`{FILE}` of the savepoint `{name}` is damaged: its checksum is {found} where it says {}",
+        savepoint.checksum
+    );
+    Ok(Opened { savepoint, storage })
+}
+
+impl Opened {
+    /// Visits the rows of these key groups.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the visitor refuses.
+    pub fn rows(
+        &self,
+        groups: Range<u16>,
+        mut visit: impl FnMut(Address<'_>, RowMeta, &[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let wanted = |file: &&dataflow::checkpoint::savepoint::RowFile| {
+            file.groups.0 < groups.end && groups.start <= file.groups.1
+        };
+        for file in self.savepoint.files.iter().filter(wanted) {
+            rows::read(&*self.storage, &file.file, &mut |at, meta, bytes| {
+                if groups.contains(&at.group.0) { visit(at, meta, bytes) } else { Ok(()) }
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! While it runs: a job is stopped with a savepoint and goes on from it elsewhere, in other numbers of tasks; it is rescaled;
+//! a task panics and the job starts again by itself. The rows are those of a run that nothing happened to.
+
+use super::case::{Case, Stage, all, pause, settled};
+use millstream_tests::chance::{Chance, seed};
+use serde_json::Value;
+
+/// So slow that something can be asked of it before it ends: a record at a time, a rest after each.
+const SLOWLY: [(&str, &str); 2] = [("MILLSTREAM_BATCH_RECORDS", "1"), ("MILLSTREAM_PACE_MS", "40")];
+
+/// Cases in which nothing is repeated when a job goes on from a checkpoint.
+fn cases() -> Vec<Case> {
+    all().into_iter().filter(|case| !case.may_repeat()).collect()
+}
+
+fn check(case: &Case, stage: &Stage, what: &str) {
+    let expected = case.expected();
+    let rows = stage.rows(&expected);
+    assert_eq!(settled(rows), settled(expected), "{} {what}", case.name);
+}
+
+#[test]
+fn every_case_goes_on_from_a_savepoint_in_another_number_of_tasks() {
+    let mut chance = Chance::new(seed(), "golden savepoints");
+    let mut stopped = 0;
+    for case in cases() {
+        let stage = case.stage("parallelism: 2");
+        let mut running = stage.start(&SLOWLY);
+        pause(chance.between(0, 200));
+        let asked = stage.ask(&mut running, &["savepoint", "--stop", "--to", "savepoint"]);
+        assert!(running.wait().expect("the program runs").success(), "{} stops well", case.name);
+        if !asked.status.success() {
+            // It came to its end first, which is as good a run as any.
+            check(&case, &stage, "straight");
+            continue;
+        }
+        stopped += 1;
+        let listed = stage.state(&["list", "savepoint"]);
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        stage.replace("parallelism: 2", &format!("parallelism: {}", chance.between(1, 5)));
+        let again = stage.run_from("savepoint", "elsewhere");
+        assert!(again.status.success(), "{}: {}", case.name, String::from_utf8_lossy(&again.stderr));
+        // Run again, as after a crash: it has gone on by itself and starts nothing anew.
+        assert!(stage.run_from("savepoint", "elsewhere").status.success(), "{} runs again", case.name);
+        check(&case, &stage, "from a savepoint");
+    }
+    assert!(stopped >= 3, "some jobs are stopped before their end: {stopped}");
+}
+
+#[test]
+fn every_case_is_rescaled_up_and_down_while_it_runs() {
+    let mut rescaled = 0;
+    for case in cases() {
+        let stage = case.stage("parallelism: 1");
+        let mut running = stage.start(&SLOWLY);
+        rescaled += u32::from(stage.ask(&mut running, &["rescale", "5"]).status.success());
+        rescaled += u32::from(stage.ask(&mut running, &["rescale", "2"]).status.success());
+        assert!(running.wait().expect("the program runs").success(), "{} ends well", case.name);
+        check(&case, &stage, "rescaled");
+    }
+    assert!(rescaled >= 6, "some jobs are rescaled before their end: {rescaled}");
+}
+
+#[test]
+fn every_case_starts_again_by_itself_when_a_task_panics() {
+    let mut chance = Chance::new(seed(), "golden panics");
+    let mut hits = 0;
+    for case in cases() {
+        for section in ["sources", "sinks"] {
+            let stage = case.stage("checkpoint: { every: 3 records }");
+            stage.prepend("restart: { delay: 1ms }");
+            let names = case.names(section);
+            let name = &names[usize::try_from(chance.between(0, names.len() as u64 - 1)).expect("small")];
+            let step = if section == "sources" { "source/{}/record" } else { "sink/{}/written" };
+            let place = format!("{}:{}", step.replace("{}", name), chance.between(1, 4));
+            let run = stage.run_with(&[("MILLSTREAM_PANIC_AT", &place)]);
+            let said = String::from_utf8_lossy(&run.stderr).into_owned();
+            assert!(run.status.success(), "{} after a panic at {place}: {said}", case.name);
+            hits += u32::from(said.contains("starts again from its last checkpoint"));
+            check(&case, &stage, &format!("after a panic at {place}"));
+        }
+    }
+    assert!(hits >= 3, "some tasks panic: {hits}");
+}
+
+#[test]
+fn state_of_a_savepoint_is_read_without_the_job() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("parallelism: 2");
+    let mut running = stage.start(&SLOWLY);
+    let asked = stage.ask(&mut running, &["savepoint", "--to", "savepoint"]);
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    assert!(running.wait().expect("the program runs").success());
+    check(&case, &stage, "with a savepoint taken");
+    let exported = stage.state(&["export", "savepoint"]);
+    let lines: Vec<Value> = String::from_utf8_lossy(&exported.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let seen = lines.iter().find(|line| line["operator"] == "dedup").expect("a ride was seen before the savepoint");
+    let (state, key) = (seen["state"].as_str().expect("a name"), seen["key"].as_str().expect("a ride's id"));
+    let read = stage.state(&["read", "savepoint", "dedup", state, key]);
+    assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), seen.to_string());
+    let unknown = stage.state(&["read", "savepoint", "dedup", state, "no such ride"]);
+    assert!(!unknown.status.success(), "a key that has nothing is said to have nothing");
+}
