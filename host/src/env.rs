@@ -154,8 +154,8 @@ impl WaitPoint {
     }
 }
 
-/// Named places where a test makes something fail. `sink/adding/written:2,source/rides/record:7` fails at the moment when
-/// every place named has been passed at least so many times.
+/// Named places where a test makes something fail. `sink/adding/written:2,source/*/record:7` fails at the moment when every
+/// place named has been passed at least so many times; `*` stands for any one part.
 #[derive(Debug, Default)]
 pub struct FailPoints {
     left: Mutex<BTreeMap<String, u64>>,
@@ -204,19 +204,33 @@ impl FailPoints {
 
     fn count(&self, place: &str, times: u64) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = left.get_mut(place) {
+        let mut passed = false;
+        for (_, count) in left.iter_mut().filter(|(named, _)| is_named(place, named)) {
             *count = count.saturating_sub(times);
-            if left.values().all(|&count| count == 0) {
-                if self.on_reached == OnReached::Panic {
-                    left.clear();
-                    drop(left);
-                    panic!("fail point `{place}` reached");
-                }
-                tracing::error!(place, "fail point reached: dying here");
-                // SIGKILL: nothing of the process runs any more, as when a machine loses power.
-                let _ = signal_hook::low_level::raise(9);
-                std::process::abort();
+            passed = true;
+        }
+        if passed && left.values().all(|&count| count == 0) {
+            if self.on_reached == OnReached::Panic {
+                left.clear();
+                drop(left);
+                panic!("fail point `{place}` reached");
             }
+            tracing::error!(place, "fail point reached: dying here");
+            // SIGKILL: nothing of the process runs any more, as when a machine loses power.
+            let _ = signal_hook::low_level::raise(9);
+            std::process::abort();
+        }
+    }
+}
+
+/// Whether a place is meant by a name that may have `*` for a part.
+fn is_named(place: &str, named: &str) -> bool {
+    let (mut parts, mut names) = (place.split('/'), named.split('/'));
+    loop {
+        match (parts.next(), names.next()) {
+            (None, None) => return true,
+            (Some(part), Some(name)) if name == "*" || name == part => {}
+            _ => return false,
         }
     }
 }
@@ -238,6 +252,13 @@ mod tests {
         let points = FailPoints::parse("sink/a/written:2, source/b/record", OnReached::Die);
         assert_eq!(*points.left.lock().unwrap(), [("sink/a/written".into(), 2), ("source/b/record".into(), 1)].into());
         assert!(!FailPoints::parse("", OnReached::Die).armed());
+    }
+
+    #[test]
+    fn star_stands_for_any_one_part() {
+        assert!(is_named("sink/board/written", "sink/*/written") && is_named("a/b", "a/b"));
+        assert!(!is_named("sink/board/staged", "sink/*/written"));
+        assert!(!is_named("sink/written", "sink/*/written") && !is_named("sink/a/b/written", "sink/*/written"));
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) struct Stage {
     job: String,
 }
 
+/// A second data directory.
+const ELSEWHERE: &str = "elsewhere";
+
 /// Rows by the name of their expected file.
 pub(crate) type Rows = BTreeMap<String, Vec<Value>>;
 
@@ -125,8 +128,7 @@ impl Stage {
 
     /// Runs the job to its end with batches of at most so many records.
     pub(crate) fn finish_in_batches(&self, records: usize) {
-        let output = self.run_with(&[("MILLSTREAM_BATCH_RECORDS", &records.to_string())]);
-        assert!(output.status.success(), "the job ends well: {}", String::from_utf8_lossy(&output.stderr));
+        self.finish_with(&[("MILLSTREAM_BATCH_RECORDS", &records.to_string())]);
     }
 
     /// Runs the job, with these environment variables.
@@ -135,8 +137,8 @@ impl Stage {
     }
 
     /// Runs the job with another data directory, from a savepoint.
-    pub(crate) fn run_from(&self, savepoint: &str, data_dir: &str) -> Output {
-        let arguments = ["run", &self.file(), "--data-dir", data_dir, "--from", savepoint];
+    pub(crate) fn run_from(&self, savepoint: &str) -> Output {
+        let arguments = ["run", &self.file(), "--data-dir", ELSEWHERE, "--from", savepoint];
         self.command(&arguments).output().expect("the program starts")
     }
 
@@ -195,7 +197,12 @@ impl Stage {
 
     /// Runs the job to its end.
     pub(crate) fn finish(&self) {
-        let output = self.run("");
+        self.finish_with(&[]);
+    }
+
+    /// The same with these environment variables.
+    pub(crate) fn finish_with(&self, environment: &[(&str, &str)]) {
+        let output = self.run_with(environment);
         assert!(output.status.success(), "the job ends well: {}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -219,10 +226,10 @@ impl Stage {
     fn dead_letters(&self, expected: &[Value]) -> Vec<Value> {
         let named: Vec<String> =
             expected.iter().filter_map(Value::as_object).flat_map(|row| row.keys().cloned()).collect();
-        let home = self.folder.path().join(".millstream");
-        let jobs =
-            fs::read_dir(&home).expect("the data directory is there").map(|entry| entry.expect("readable").path());
+        let homes = [".millstream", ELSEWHERE].map(|home| self.folder.path().join(home));
+        let jobs = homes.iter().filter_map(|home| fs::read_dir(home).ok()).flatten();
         let mut files: Vec<PathBuf> = jobs
+            .map(|entry| entry.expect("readable").path())
             .filter_map(|job| fs::read_dir(job.join("dead-letters")).ok())
             .flatten()
             .map(|entry| entry.expect("readable").path())

@@ -1,24 +1,30 @@
 //! Through crashes: the process dies at seeded moments of the named steps, runs again, and must end with the same rows. And the
 //! worked example of a crash, to the number.
 
-use super::case::{Case, Rows, all, settled};
+use super::case::{Rows, all, pause, settled};
 use millstream_tests::chance::{Chance, seed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Steps at which the process dies, for every source and sink where they have names.
-const STEPS: [&str; 7] = [
-    "source/{source}/record",
-    "sink/{sink}/written",
-    "sink/{sink}/staged",
-    "sink/{sink}/applied",
+/// Steps at which the process dies, whatever source, operator or sink comes to them.
+const STEPS: [&str; 10] = [
+    "source/*/record",
+    "operator/*/batch",
+    "sink/*/written",
+    "sink/*/staged",
+    "sink/*/applied",
     "checkpoint/complete",
     "checkpoint/manifest",
     "checkpoint/decided",
+    "restore/*",
+    "checkpoint/retained",
 ];
 
 /// Each step must have been hit so often over all cases, or the test has shown nothing of it.
 const HITS_MIN: u32 = 3;
+
+/// Often enough that something is decided before the end.
+const CHECKPOINTS: &str = "checkpoint: { every: 3 records }";
 
 #[test]
 fn every_case_gives_the_same_rows_after_crashes_at_any_step() {
@@ -26,36 +32,57 @@ fn every_case_gives_the_same_rows_after_crashes_at_any_step() {
     let mut hits: BTreeMap<&str, u32> = STEPS.iter().map(|&step| (step, 0)).collect();
     for case in all().into_iter().filter(|case| !case.may_repeat()) {
         for step in STEPS {
-            let (stage, expected) = (case.stage("checkpoint: { every: 3 records }"), case.expected());
-            let place = place(&case, step, &mut chance);
-            let fail_at = format!("{place}:{}", 1 + chance.between(0, 3));
-            let died = stage.run(&fail_at);
-            *hits.get_mut(step).expect("every step is counted") += u32::from(!died.status.success());
-            if !died.status.success() {
-                stage.finish();
+            let (stage, expected) = (case.stage(CHECKPOINTS), case.expected());
+            let backend = backend(&mut chance);
+            if step.starts_with("restore") {
+                // Nothing is restored before something has been kept.
+                assert!(!stage.run_with(&[FAIL_AT_DECISION, backend]).status.success(), "{} is killed", case.name);
+            }
+            let fail_at = format!("{step}:{}", if step.starts_with("restore") { 1 } else { 1 + chance.between(0, 3) });
+            let died = !stage.run_with(&[("MILLSTREAM_FAIL_AT", &fail_at), backend]).status.success();
+            *hits.get_mut(step).expect("every step is counted") += u32::from(died);
+            let tasks = chance.between(1, 4);
+            if died {
+                stage.prepend(&format!("parallelism: {tasks}"));
+                stage.finish_with(&[backend]);
             }
             let rows = stage.rows(&expected);
-            if case.is_exact() {
-                assert_eq!(rows, expected, "{} after {fail_at}", case.name);
+            let what = format!("{} after {fail_at} in {tasks} tasks, {}", case.name, backend.1);
+            if case.is_exact() && tasks == 1 {
+                assert_eq!(rows, expected, "{what}");
             } else {
-                assert_eq!(settled(rows), settled(expected), "{} after {fail_at}", case.name);
+                assert_eq!(settled(rows), settled(expected), "{what}");
             }
         }
     }
     assert!(hits.values().all(|&hit| hit >= HITS_MIN), "every step is hit at least {HITS_MIN} times: {hits:?}");
 }
 
-/// A step with a source or sink of the case in it.
-fn place(case: &Case, step: &str, chance: &mut Chance) -> String {
-    let mut pick = |section: &str| {
-        let names = case.names(section);
-        names[usize::try_from(chance.between(0, names.len() as u64 - 1)).expect("small")].clone()
-    };
-    match step {
-        _ if step.contains("{source}") => step.replace("{source}", &pick("sources")),
-        _ if step.contains("{sink}") => step.replace("{sink}", &pick("sinks")),
-        _ => step.to_string(),
+const FAIL_AT_DECISION: (&str, &str) = ("MILLSTREAM_FAIL_AT", "checkpoint/decided");
+
+/// Where state is kept.
+fn backend(chance: &mut Chance) -> (&'static str, &'static str) {
+    ("MILLSTREAM_STATE_BACKEND", ["memory", "rocksdb"][usize::from(chance.draw() % 2 == 1)])
+}
+
+#[test]
+fn every_case_gives_the_same_rows_when_it_is_killed_at_any_moment() {
+    let mut chance = Chance::new(seed(), "golden kills");
+    let mut killed = 0;
+    for case in all().into_iter().filter(|case| !case.may_repeat()) {
+        let (stage, expected) = (case.stage(CHECKPOINTS), case.expected());
+        let backend = backend(&mut chance);
+        for _ in 0..3 {
+            let slowly = [("MILLSTREAM_BATCH_RECORDS", "1"), ("MILLSTREAM_PACE_MS", "10"), backend];
+            let mut running = stage.start(&slowly);
+            pause(chance.between(0, 250));
+            running.kill().expect("it is ours");
+            killed += u32::from(!running.wait().expect("it has ended").success());
+        }
+        stage.finish_with(&[backend]);
+        assert_eq!(settled(stage.rows(&expected)), settled(expected), "{} with {}", case.name, backend.1);
     }
+    assert!(killed >= 10, "most are killed before their end: {killed}");
 }
 
 /// The window of 09:00 was handed to every sink, and checkpoint 1, of the first four rides, is decided.

@@ -321,6 +321,7 @@ impl Coordinator {
         if let Err(error) = self.checkpoints.retain(self.settings.keep) {
             tracing::warn!("old checkpoints cannot be deleted: {error:#}");
         }
+        self.env.fail_points.passed(|| "checkpoint/retained".into(), 1);
         self.phase = Phase::Idle;
         if last {
             let drained = self.stop == Some(Stop::Drain);

@@ -317,6 +317,9 @@ impl Wirer<'_> {
         }
         let id = TaskId { node: name, task };
         let watermark = self.with.restored.restore_chain(&id, groups.clone(), &mut *state, &nodes)?;
+        if !self.with.restored.is_fresh() {
+            self.with.env.fail_points.passed(|| format!("restore/{}", id.node), 1);
+        }
         let dead = self.dead_port((unit, task));
         let chain = Chain::new(nodes, state, outputs, dead, watermark.unwrap_or(START));
         let inputs = self.inputs.remove(&(unit, task)).expect("a chain reads something");

@@ -140,7 +140,10 @@ impl OperatorTask {
 
     fn take(&mut self, at: usize, element: Element, now: Timestamp) -> anyhow::Result<()> {
         match element {
-            Element::Batch(batch) => self.chain.process(self.inputs[at].input, *batch, now)?,
+            Element::Batch(batch) => {
+                self.chain.process(self.inputs[at].input, *batch, now)?;
+                self.env.fail_points.passed(|| format!("operator/{}/batch", self.id.node), 1);
+            }
             Element::Watermark(watermark) => {
                 let merged = self.merge.advance(at, watermark);
                 self.advance(merged);
