@@ -282,7 +282,7 @@ fn copy_data(from: &Path, to: &Path) {
     }
 }
 
-fn lines(file: &Path) -> Vec<Value> {
+pub(crate) fn lines(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let parse =
         |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}: {line}", file.display()));

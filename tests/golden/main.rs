@@ -3,5 +3,6 @@
 
 mod case;
 mod crash;
+mod kept;
 mod moves;
 mod straight;
