@@ -23,7 +23,12 @@ fn build() -> PathBuf {
     let target = test.ancestors().find(|folder| folder.ends_with("release")).expect("tests are built with --release");
     let target = target.parent().expect("`release` lies in the target directory");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let mut build = Command::new(cargo);
+    // Why: some build scripts are run again when these change, and the whole program after them; a build from the shell has none.
+    std::env::vars_os().map(|(name, _)| name).filter(|name| is_cargos_own(name)).for_each(|name| {
+        build.env_remove(name);
+    });
+    let built = build
         .args(["build", "--release", "--quiet", "--workspace", "--bin", "millstream", "--target-dir"])
         .arg(target)
         .current_dir(root())
@@ -33,4 +38,13 @@ fn build() -> PathBuf {
         "`cargo build --release --workspace --bin millstream` succeeds"
     );
     target.join("release/millstream")
+}
+
+/// Variables that cargo sets for what it runs.
+fn is_cargos_own(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_")
+        || name.starts_with("CARGO_MANIFEST_")
+        || name.starts_with("CARGO_BIN_")
+        || name == "OUT_DIR"
 }
