@@ -6,6 +6,7 @@ mod contract; // what every sink keeps
 pub mod encode; // rows become text
 pub mod file;
 pub mod memory;
+mod payload; // what was staged, in a manifest
 pub mod sqlite;
 pub mod stdout;
 

@@ -3,20 +3,16 @@
 
 use super::staging::Staging;
 use super::{Part, Target};
-use crate::sink::Sink;
 use crate::sink::encode::Encoder;
+use crate::sink::{Sink, payload};
 use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::record::Batch;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// A payload: every part that had not been applied when it was made. A checkpoint that was abandoned is thus carried by
-/// the next one.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Staged {
-    parts: Vec<Part>,
-}
+/// Version of a payload and of the files it names: every part that had not been applied when it was made. A checkpoint that was
+/// abandoned is thus carried by the next one.
+const VERSION: u32 = 1;
 
 /// Writes to either form of target.
 pub(super) struct FileSink {
@@ -60,18 +56,13 @@ impl Sink for FileSink {
             let (file, at) = self.target.place(checkpoint, &self.waiting);
             self.waiting.push(Part { checkpoint, staged, bytes, file, at });
         }
-        let payload = serde_json::to_value(Staged { parts: self.waiting.clone() });
-        Ok(Payload(payload.context("writing down what a file sink staged")?))
+        payload::write(VERSION, &self.waiting).context("writing down what a file sink staged")
     }
 
     fn apply(&mut self, checkpoint: CheckpointId, payload: &Payload) -> anyhow::Result<()> {
-        let staged: Staged = if payload.0.is_null() {
-            Staged::default()
-        } else {
-            serde_json::from_value(payload.0.clone())
-                .with_context(|| format!("reading what a file sink staged for checkpoint {checkpoint}"))?
-        };
-        self.target.publish(checkpoint, &staged.parts)?;
+        let parts: Vec<Part> = payload::read(VERSION, payload)
+            .with_context(|| format!("reading what a file sink staged for checkpoint {checkpoint}"))?;
+        self.target.publish(checkpoint, &parts)?;
         self.applied = self.applied.max(Some(checkpoint));
         self.waiting.retain(|part| part.checkpoint > checkpoint);
         if !self.swept {

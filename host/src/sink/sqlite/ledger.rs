@@ -2,8 +2,14 @@
 //! share them.
 
 use crate::sink::SinkInput;
+use anyhow::bail;
 use dataflow::checkpoint::CheckpointId;
 use rusqlite::{Connection, OptionalExtension, params};
+
+/// The version of our tables. This program knows no other.
+const VERSION: i64 = 1;
+
+const VERSION_TABLE: &str = "CREATE TABLE IF NOT EXISTS _millstream_version (version INTEGER NOT NULL)";
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS _millstream_applied (
@@ -34,9 +40,22 @@ impl Ledger {
         Self { job: input.job.clone(), sink: input.sink.clone(), target: target.to_string() }
     }
 
-    /// Makes the tables where they are not there.
-    pub(super) fn make(&self, database: &Connection) -> rusqlite::Result<()> {
-        database.execute_batch(TABLES)
+    /// Makes the tables where they are not there, and refuses those of another version.
+    pub(super) fn make(&self, database: &Connection) -> anyhow::Result<()> {
+        database.execute(VERSION_TABLE, ())?;
+        let select = "SELECT version FROM _millstream_version";
+        let found: Option<i64> = database.query_row(select, (), |row| row.get(0)).optional()?;
+        match found {
+            Some(VERSION) => {}
+            Some(found) => bail!(
+                "the tables `_millstream_…` of this database have format version {found}, this program knows {VERSION}: use the \
+                 program that wrote them, or another database"
+            ),
+            None => {
+                database.execute("INSERT INTO _millstream_version VALUES (?1)", params![VERSION])?;
+            }
+        }
+        Ok(database.execute_batch(TABLES)?)
     }
 
     /// Whether this sink made its table in an earlier run.

@@ -5,7 +5,7 @@ use super::Settings;
 use super::ledger::Ledger;
 use super::staged::{self, Part, Staged};
 use super::table::Table;
-use crate::sink::{Sink, SinkInput};
+use crate::sink::{Sink, SinkInput, payload};
 use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::record::Batch;
@@ -81,15 +81,15 @@ impl Sink for SqliteSink {
             );
         }
         let parts = self.staged.seal(checkpoint, &self.database, &self.ledger).with_context(failed)?;
-        Ok(Payload(serde_json::to_value(parts).with_context(failed)?))
+        payload::write(staged::VERSION, parts).with_context(failed)
     }
 
     fn apply(&mut self, checkpoint: CheckpointId, payload: &Payload) -> anyhow::Result<()> {
         let failed = || format!("applying checkpoint {checkpoint} to `{}`", self.path.display());
-        let parts: Option<Vec<Part>> = serde_json::from_value(payload.0.clone()).with_context(failed)?;
+        let parts: Vec<Part> = payload::read(staged::VERSION, payload).with_context(failed)?;
         if self.applied < Some(checkpoint) {
             let transaction = begin(&mut self.database).with_context(failed)?;
-            for part in parts.unwrap_or_default().iter().filter(|part| Some(part.checkpoint) > self.applied) {
+            for part in parts.iter().filter(|part| Some(part.checkpoint) > self.applied) {
                 staged::move_part(&transaction, part, &self.ledger, &self.table).with_context(failed)?;
             }
             self.ledger.set_applied(&transaction, checkpoint).with_context(failed)?;

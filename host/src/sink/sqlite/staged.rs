@@ -13,6 +13,9 @@ use dataflow::record::{Batch, Change, Value};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+/// Version of payloads and of the chunks they name. This program reads no other.
+pub(super) const VERSION: u32 = 1;
+
 /// A chunk is stored when it has grown to about so much.
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -192,8 +192,19 @@ fn many_chunks_arrive_whole() {
         sink.write(&contract::batch(start..start + 10_000)).unwrap();
     }
     let payload = sink.stage(CheckpointId(1)).unwrap();
-    assert!(payload.0[0]["chunks"].as_u64().unwrap() > 1, "{payload:?}");
+    assert!(payload.0["parts"][0]["chunks"].as_u64().unwrap() > 1, "{payload:?}");
     sink.apply(CheckpointId(1), &payload).unwrap();
     assert_eq!(database.texts("SELECT count(*) || ' ' || sum(n) FROM rides"), ["200000 19999900000"]);
     assert_eq!(database.texts("SELECT count(*) || '' FROM _millstream_staged"), ["0"]);
+}
+
+#[test]
+fn tables_of_another_version_are_refused_and_left_alone() {
+    let database = Database::with(Mode::Append, false);
+    drop(database.factory().open(&contract::input(true)).unwrap());
+    database.connection().execute("UPDATE _millstream_version SET version = 9", ()).unwrap();
+    let Err(error) = database.factory().open(&contract::input(false)) else { panic!("version 9 is not known") };
+    let error = format!("{error:#}");
+    assert!(error.contains("version 9") && error.contains("board.db"), "{error}");
+    assert_eq!(database.texts("SELECT version || '' FROM _millstream_version"), ["9"]);
 }
