@@ -165,6 +165,16 @@ impl Stage {
         }
     }
 
+    /// Takes away the data directory, but for the compiled components: the job goes on on another machine.
+    pub(crate) fn forget_data(&self) {
+        let home = self.folder.path().join(".millstream");
+        for entry in fs::read_dir(home).expect("the data directory is there").map(|entry| entry.expect("readable")) {
+            if entry.file_name() != "components" {
+                fs::remove_dir_all(entry.path()).expect("a job's folder");
+            }
+        }
+    }
+
     /// `millstream state`.
     pub(crate) fn state(&self, arguments: &[&str]) -> Output {
         self.command(&[&["state"], arguments].concat()).output().expect("the program starts")

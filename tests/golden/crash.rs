@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Steps at which the process dies, whatever source, operator or sink comes to them.
-const STEPS: [&str; 10] = [
+pub(crate) const STEPS: [&str; 10] = [
     "source/*/record",
     "operator/*/batch",
     "sink/*/written",

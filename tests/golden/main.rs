@@ -1,8 +1,9 @@
-//! Golden cases: jobs with their input and the rows that must come out. Each runs straight, after crashes at seeded moments, and in
-//! two tasks. Adding a case adds no Rust: see `case.rs` for what a case is.
+//! Golden cases: jobs with their input and the rows that must come out. Each runs straight, after crashes at seeded moments, on
+//! another machine from an object store, and in several tasks. Adding a case adds no Rust: see `case.rs` for what a case is.
 
 mod case;
 mod crash;
 mod kept;
 mod moves;
+mod object_store;
 mod straight;

@@ -3,4 +3,5 @@
 
 pub mod chance; // seeded, printed, repeatable
 pub mod guests; // components that misbehave
+pub mod object_server; // a real S3 server
 pub mod program; // the `millstream` binary, built from this tree

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A command that starts `millstream` in the project's root, without fail points.
+/// A command that starts `millstream` in the project's root, without fail points, and with checkpoints in its data directory.
 pub fn millstream() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let mut command = Command::new(BUILT.get_or_init(build));
-    command.current_dir(root()).env_remove("MILLSTREAM_FAIL_AT");
+    command.current_dir(root()).env_remove("MILLSTREAM_FAIL_AT").env_remove("MILLSTREAM_CHECKPOINT_STORAGE");
     command
 }
 

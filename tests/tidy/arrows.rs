@@ -5,7 +5,7 @@ use crate::tree::File;
 use crate::{Finding, code};
 
 /// A library and the only places that may name it.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 16] = [
     ("wasmtime", &["host/src/engine/"]),
     ("wit_component", &["host/src/engine/", "host/src/operator_project/", "tests/src/guests.rs"]),
     ("wit_parser", &["host/src/engine/", "tests/src/guests.rs"]),
@@ -19,6 +19,9 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("rocksdb", &["host/src/state/rocksdb"]),
     ("axum", &["host/src/http/"]),
     ("tokio", &["host/src/http/", "host/src/checkpoint/"]),
+    ("object_store", &["host/src/checkpoint/"]),
+    ("reqwest", &["host/src/checkpoint/"]),
+    ("rustls", &["host/src/http/", "host/src/checkpoint/"]),
 ];
 
 /// What starts jobs and builds operators; the data path knows nothing of it.
@@ -42,14 +45,12 @@ const FULFILLED: [(&str, &[&str]); 5] = [
     ("operator", &["guest", "native"]),
     ("state", &["memory", "rocksdb"]),
     ("sink", &["file", "sqlite", "stdout", "memory", "kafka"]),
-    ("checkpoint", &["filesystem", "memory"]),
+    ("checkpoint", &["filesystem", "memory", "s3"]),
 ];
-const WIRING: [&str; 7] = [
+const WIRING: [&str; 5] = [
     "host/src/job/blueprint.rs",
     "host/src/job/connectors.rs",
     "host/src/job/logic.rs",
-    "host/src/job/run.rs",
-    "host/src/job/storage.rs",
     "host/src/job/wire.rs",
     "host/src/operator_project/cases/run.rs",
 ];

@@ -1,13 +1,16 @@
-//! What every checkpoint storage must pass. Called by the tests of each.
+//! What every checkpoint storage must pass. Called by the tests of each; those of stores that need a server lie in `tests/`.
 
 use super::CheckpointStorage;
 use anyhow::ensure;
+
+/// Longer than what a storage may send at once, and no multiple of it.
+const LONG_BYTES: usize = (40 << 20) + 17;
 
 /// Checks an empty storage against the contract of [`CheckpointStorage`].
 ///
 /// # Errors
 /// What it does not keep to.
-pub(super) fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
+pub fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
     ensure!(storage.read("state/a-1")?.is_none(), "a file nobody wrote is none");
     storage.write("state/a-1", b"one")?;
     storage.write("state/a-2", b"")?;
@@ -24,6 +27,13 @@ pub(super) fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyho
     ensure!(!storage.create("decided/7", b"second")?, "a taken name is not taken again");
     ensure!(!storage.create("state/a-1", b"")?, "a written name is taken");
     ensure!(storage.read("decided/7")?.as_deref() == Some(b"first"), "the first content stays");
+
+    let long: Vec<u8> = (0..LONG_BYTES).map(|at| (at % 251) as u8).collect();
+    storage.write("state/long", &long)?;
+    ensure!(storage.read("state/long")?.as_deref() == Some(&*long), "a long file is read as it was written");
+    storage.write("state/long", b"short")?;
+    ensure!(storage.read("state/long")?.as_deref() == Some(b"short"), "nothing of a replaced file is left");
+    storage.delete("state/long")?;
 
     storage.delete("state/a-1")?;
     storage.delete("state/a-1")?;

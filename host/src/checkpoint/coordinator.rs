@@ -2,11 +2,11 @@
 //! sinks apply. Also ends the job: after the last checkpoint when all inputs are read or somebody asks, at once when a task
 //! fails. One at a time; the only thing that may decide.
 
-use super::store::Checkpoints;
+use super::store::{Checkpoints, DecidedElsewhere};
 use crate::env::Env;
 use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
 use crate::telemetry::Status;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use dataflow::checkpoint::{CheckpointId, Ended, Manifest, Progress, Report, Staged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -276,10 +276,16 @@ impl Coordinator {
             }
         };
         self.env.fail_points.passed(|| "checkpoint/manifest".into(), 1);
-        // Whether a decision that failed was made is not known: going on could repeat output, so the job stops here.
-        self.checkpoints.decide(checkpoint, written).with_context(|| {
-            format!("checkpoint {checkpoint} cannot be decided; the job goes on from its last one when run again")
-        })?;
+        match self.checkpoints.decide(checkpoint, written) {
+            Ok(()) => {}
+            Err(error) if error.is::<DecidedElsewhere>() => return Err(error),
+            // Whether it is decided is not known, and need not be: until the next one is, recovery takes whichever of the two
+            // is there, and the next one covers what this one staged. No sink shows any of it before.
+            Err(error) => {
+                self.carried = manifest.sinks;
+                return self.abandon_with(checkpoint, error.context("it cannot be decided"), last);
+            }
+        }
         self.env.fail_points.passed(|| "checkpoint/decided".into(), 1);
         self.requests.decided = (!self.requests.attached.is_empty()).then(|| Arc::new(manifest.clone()));
         let mut missing = BTreeSet::new();

@@ -1,22 +1,27 @@
 //! Control: consistent cuts of a job, and where they are stored. `mod.rs` is the storage contract, its siblings fulfil it.
 
-#[cfg(test)]
-mod contract;
+pub mod contract; // what every storage keeps
 pub mod filesystem;
+mod location; // which storage serves a place
 pub mod memory;
+pub mod s3;
 mod coordinator; // takes checkpoints and ends the job
 #[cfg(test)]
 mod coordinator_tests;
 mod store; // manifests and decisions
+mod verify; // a file is what was stored
 
 pub use coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
-pub use store::Checkpoints;
+pub use location::Location;
+pub use store::{Checkpoints, DecidedElsewhere};
+pub use verify::{Damaged, entry, read_verified};
 
 /// Keeps the files of one job's checkpoints. Shared by all its threads.
 ///
 /// Contract:
 /// - `write` MUST be durable when it returns, and MUST never leave a partial file under the name.
-/// - `create` MUST succeed for exactly one caller per name, also across crashes: deciding stands on it.
+/// - `create` MUST succeed for exactly one caller per name, also across crashes: deciding stands on it. Callers MUST NOT
+///   create a name with equal contents: the content may be all that tells who has created it.
 /// - Names use `/` as in paths; files of one writer never clash with another's.
 pub trait CheckpointStorage: Send + Sync {
     /// Stores a file, replacing one of the same name.

@@ -5,7 +5,7 @@ use super::screen::Screen;
 use super::{Failure, load, say, summary};
 use anyhow::Context;
 use dataflow::checkpoint::savepoint::{Fit, StateFit};
-use millstream::checkpoint::Outcome;
+use millstream::checkpoint::{Location, Outcome};
 use millstream::env::{Env, WaitPoint};
 use millstream::job::control::socket;
 use millstream::job::definition::{Definition, SinkConnector};
@@ -35,6 +35,13 @@ pub(super) struct Arguments {
     /// With --from: leave out what the savepoint holds and the job no longer has
     #[arg(long, requires = "from")]
     allow_dropped: bool,
+    /// Where checkpoints are kept instead: a folder, or `s3://bucket/prefix` with the usual AWS_… variables
+    /// [default: MILLSTREAM_CHECKPOINT_STORAGE, or the data directory]
+    #[arg(long, value_name = "URL")]
+    checkpoint_storage: Option<Location>,
+    /// If the last checkpoint is damaged, go on from the one before: exactly-once sinks get its rows again
+    #[arg(long)]
+    repeat_output: bool,
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, default_value = "warn")]
     log: LevelFilter,
@@ -62,6 +69,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         fresh: arguments.fresh,
         from: arguments.from.clone(),
         allow_dropped: arguments.allow_dropped,
+        checkpoint_storage: checkpoint_storage(arguments)?,
+        repeat_output: arguments.repeat_output,
     };
     let started = env.clock.monotonic();
     let load = |component: &_| checked.code.load(component);
@@ -77,6 +86,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let name = &checked.definition.name;
+    if let Some(damaged) = &running.damaged {
+        say(&format!("{name}: {damaged}"));
+    }
     match &running.resumed {
         Resumed::Nothing => {}
         Resumed::Checkpoint(checkpoint) => say(&format!("{name}: goes on from checkpoint {checkpoint}")),
@@ -100,6 +112,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         say(&format!("stopped with a checkpoint; `millstream run {}` goes on from it", arguments.job.display()));
     }
     Ok(())
+}
+
+/// As the arguments say, or else the environment; none: the data directory.
+fn checkpoint_storage(arguments: &Arguments) -> anyhow::Result<Option<Location>> {
+    match (&arguments.checkpoint_storage, std::env::var("MILLSTREAM_CHECKPOINT_STORAGE")) {
+        (Some(location), _) => Ok(Some(location.clone())),
+        (None, Ok(text)) if !text.is_empty() => {
+            text.parse().map(Some).context("the environment variable MILLSTREAM_CHECKPOINT_STORAGE is refused")
+        }
+        (None, _) => Ok(None),
+    }
 }
 
 /// What becomes of a savepoint's state.

@@ -3,8 +3,9 @@
 
 use super::blueprint::Blueprint;
 use super::definition::{DeadLetters, Definition, Every};
-use super::restore::{Origin, Restored};
-use super::run::RunOptions;
+use super::recovery::recover;
+use super::restore::{Origin, Restored, state_fits};
+use super::run::{Resumed, RunOptions};
 use super::wire::{Runnable, Wired, Wiring, wire};
 use super::{savepoint, storage};
 use crate::checkpoint::{CheckpointSettings, CheckpointStorage, Checkpoints, Coordinator, Outcome};
@@ -17,10 +18,9 @@ use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
 use dataflow::record::{Batch, Value};
 use dataflow::restart::Permanent;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::{path::PathBuf, thread::JoinHandle, time::Duration};
 
 /// What all attempts of one run have in common.
 pub(super) struct Site {
@@ -41,11 +41,95 @@ pub(super) struct Attempt {
     threads: Vec<(TaskId, Runnable)>,
 }
 
+/// What a start leads to.
+pub(super) enum Begun {
+    /// All inputs were read to their end by an earlier run, and everything is visible.
+    Finished(CheckpointId),
+    /// The tasks are made.
+    Ready {
+        attempt: Box<Attempt>,
+        resumed: Resumed,
+        /// What was damaged of newer checkpoints; none if nothing was.
+        damaged: Option<String>,
+    },
+}
+
+/// The tasks, and the channel over which they and the coordinator speak.
+type Made = (Wired, Sender<Event>, Receiver<Event>);
+
 impl Site {
-    /// The job's checkpoints, as written by the run number `number` of this process.
-    pub(super) fn checkpoints(&self, number: u32) -> (Checkpoints, String) {
-        let attempt = format!("{:x}-{:x}-{number}", self.env.clock.now_ms(), std::process::id());
-        (Checkpoints::new(self.storage.clone(), attempt.clone()), attempt)
+    /// Makes every task anew, from the newest checkpoint that is whole or the savepoint that the job is to start from. `number`
+    /// counts the attempts of this process.
+    ///
+    /// # Errors
+    /// The job does not fit what it goes on from, that is damaged, or something cannot be opened.
+    pub(super) fn begin(&self, blueprint: &Blueprint, number: u32) -> anyhow::Result<Begun> {
+        let (definition, options) = (&self.definition, &self.options);
+        let name = format!("{:x}-{:x}-{number}", self.env.clock.now_ms(), std::process::id());
+        let checkpoints = Checkpoints::new(self.storage.clone(), name.clone());
+        // The lock lies in the data directory: it says nothing of runs elsewhere that use the same storage.
+        let claimed = match options.checkpoint_storage {
+            Some(_) => Some(checkpoints.claim().context("this run cannot take over the job's checkpoints")?),
+            None => None,
+        };
+        if options.fresh && number == 0 {
+            checkpoints.clear(claimed).context("earlier checkpoints cannot be deleted")?;
+        }
+        let (made, damaged) = recover(&checkpoints, definition, options.repeat_output, |latest| {
+            let origin = self.origin(latest)?;
+            let (resumed, finished) = match &origin {
+                Origin::Nothing => (Resumed::Nothing, false),
+                Origin::Checkpoint(it) => {
+                    (Resumed::Checkpoint(it.checkpoint), it.finished && it.job_revision == definition.revision)
+                }
+                Origin::Savepoint(opened) => (Resumed::Savepoint(state_fits(&opened.savepoint, blueprint)), false),
+            };
+            let restored = Restored::new(origin, blueprint, definition.max_parallelism, options.allow_dropped)?;
+            let made = self.make(blueprint, &restored, name.clone())?;
+            Ok((resumed, finished, restored, made))
+        })?;
+        let (resumed, finished, restored, (wired, events, inbox)) = made;
+        let Wired { tasks, threads, status, gate, applied } = wired;
+        if let (Resumed::Checkpoint(checkpoint), true, 0) = (&resumed, finished, number) {
+            checkpoints.give_back(claimed)?;
+            return Ok(Begun::Finished(*checkpoint));
+        }
+        checkpoints.sweep().context("what a crash left behind cannot be deleted")?;
+        let (every, _) = every(definition);
+        let settings =
+            CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
+        // A sink takes a checkpoint for applied that is not above its last: the numbers go on behind what any has seen.
+        let next = checkpoints.first_id(restored.checkpoint().max(applied))?;
+        let facts = (facts(definition, blueprint, restored), next);
+        let coordinator =
+            Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), self.env.clone());
+        let attempt = Box::new(Attempt { status, events, coordinator, threads });
+        Ok(Begun::Ready { attempt, resumed, damaged })
+    }
+
+    /// All state is restored, and thereby verified, before the first sink is opened; then the sinks apply what was decided.
+    fn make(&self, blueprint: &Blueprint, restored: &Restored, attempt: String) -> anyhow::Result<Made> {
+        let (events, inbox) = mpsc::channel();
+        let folder = self.dead_letters();
+        // The job may go on on another machine, whose data directory has never seen its dead letters.
+        let gone = folder.as_ref().is_some_and(|folder| !folder.exists());
+        let dead_letters: Box<dyn SinkFactory> = match folder {
+            Some(folder) => super::connectors::dead_letter_sink(folder),
+            None => Box::new(Refuse),
+        };
+        let wired = wire(Wiring {
+            job: &self.definition.name,
+            blueprint,
+            dead_letters: (&*dead_letters, gone),
+            max_parallelism: self.definition.max_parallelism,
+            every_records: every(&self.definition).1,
+            storage: self.storage.clone(),
+            attempt,
+            restored,
+            events: events.clone(),
+            env: self.env.clone(),
+        })?;
+        Ok((wired, events, inbox))
     }
 
     /// Where dead letters go; none where the first fails the job.
@@ -57,56 +141,12 @@ impl Site {
         }
     }
 
-    /// Makes every task anew, with what the job goes on from.
-    ///
-    /// # Errors
-    /// The job does not fit what it goes on from, or something cannot be opened.
-    pub(super) fn prepare(
-        &self,
-        blueprint: &Blueprint,
-        restored: Restored,
-        (checkpoints, attempt): (Checkpoints, String),
-    ) -> anyhow::Result<Attempt> {
-        let definition = &self.definition;
-        let (events, inbox) = mpsc::channel();
-        let dead_letters: Box<dyn SinkFactory> = match self.dead_letters() {
-            Some(folder) => super::connectors::dead_letter_sink(folder),
-            None => Box::new(Refuse),
-        };
-        let (every, every_records) = match definition.checkpoint.every {
-            Every::Time(time) => (Some(time), None),
-            Every::Records(records) => (None, Some(records)),
-        };
-        let Wired { tasks, threads, status, gate, applied } = wire(Wiring {
-            job: &definition.name,
-            blueprint,
-            dead_letters: &*dead_letters,
-            max_parallelism: definition.max_parallelism,
-            every_records,
-            storage: self.storage.clone(),
-            attempt,
-            restored: &restored,
-            events: events.clone(),
-            env: self.env.clone(),
-        })?;
-        let settings =
-            CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
-        // A sink takes a checkpoint for applied that is not above its last: the numbers go on behind what any has seen.
-        let next = [Some(checkpoints.next_id()?), restored.checkpoint().map(after), applied.map(after)];
-        let next = next.into_iter().flatten().max().expect("there is at least the storage's");
-        let facts = (facts(definition, blueprint, restored), next);
-        let coordinator =
-            Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), self.env.clone());
-        Ok(Attempt { status, events, coordinator, threads })
-    }
-
-    /// What the job goes on from: its newest decided checkpoint, or the savepoint it is to start from. A savepoint is for a
+    /// What the job goes on from: `latest`, its newest decided checkpoint, or the savepoint it is to start from. A savepoint is for a
     /// job that has not come further yet: one that runs again, after a crash say, goes on from its own checkpoints.
     ///
     /// # Errors
-    /// The checkpoint or the savepoint is damaged, or the job has come somewhere else already.
-    pub(super) fn origin(&self, checkpoints: &Checkpoints) -> anyhow::Result<Origin> {
-        let latest = checkpoints.latest().context("the last checkpoint cannot be read")?;
+    /// The savepoint is damaged, or the job has come somewhere else already.
+    fn origin(&self, latest: Option<Manifest>) -> anyhow::Result<Origin> {
         let opened = match &self.options.from {
             Some(place) => Some(savepoint::open(storage::place(place, true)?, place)?),
             None => None,
@@ -163,8 +203,12 @@ impl Attempt {
     }
 }
 
-fn after(checkpoint: CheckpointId) -> CheckpointId {
-    CheckpointId(checkpoint.0 + 1)
+/// When checkpoints are taken: so long after the last one began, or when so many records were read.
+fn every(definition: &Definition) -> (Option<Duration>, Option<u64>) {
+    match definition.checkpoint.every {
+        Every::Time(time) => (Some(time), None),
+        Every::Records(records) => (None, Some(records)),
+    }
 }
 
 fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> Manifest {

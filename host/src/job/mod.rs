@@ -8,6 +8,7 @@ mod connectors; // the only names of concrete sources and sinks
 mod logic; // windows and guests
 mod blueprint; // nodes, plan and factories
 mod storage; // by the name its user gives it
+mod recovery; // which checkpoint is taken
 mod restore; // what a checkpoint gives back
 mod wire; // channels and tasks
 mod attempt; // one run of the tasks

@@ -1,13 +1,12 @@
 //! Runs a job: resumes it from its data directory, starts it again when it fails, at another parallelism when somebody asks,
 //! and ends it. What one attempt does is in `attempt`.
 
-use super::attempt::{Attempt, Site};
+use super::attempt::{Attempt, Begun, Site};
 use super::blueprint::{Blueprint, ComponentLoader, blueprint};
 use super::control::{Handle, Wish};
 use super::definition::Definition;
-use super::restore::{Origin, Restored, state_fits};
-use crate::checkpoint::Outcome;
-use crate::checkpoint::filesystem::FilesystemStorage;
+use super::storage;
+use crate::checkpoint::{Damaged, DecidedElsewhere, Location, Outcome};
 use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
 use anyhow::{Context, anyhow, bail};
@@ -16,7 +15,6 @@ use dataflow::checkpoint::savepoint::StateFit;
 use dataflow::restart::{Permanent, Restarts};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
@@ -31,6 +29,10 @@ pub struct RunOptions {
     pub from: Option<String>,
     /// What a savepoint holds and the job does not is left out.
     pub allow_dropped: bool,
+    /// Checkpoints are kept here instead of in the data directory.
+    pub checkpoint_storage: Option<Location>,
+    /// Where the last checkpoint is damaged, go on from the one before although exactly-once sinks get rows again.
+    pub repeat_output: bool,
 }
 
 /// What a start led to.
@@ -56,6 +58,8 @@ pub enum Resumed {
 pub struct RunningJob {
     /// What it went on from at first.
     pub resumed: Resumed,
+    /// What was damaged of checkpoints that could not be restored; none if nothing was.
+    pub damaged: Option<String>,
     /// Where its dead letters go; none where the first fails the job.
     pub dead_letters: Option<PathBuf>,
     handle: Handle,
@@ -102,33 +106,18 @@ pub fn start(
     let engine =
         Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
     let blueprint = blueprint(definition, &engine, load, &env.clock)?;
-    let storage = Arc::new(FilesystemStorage::open(home.join("checkpoints"))?);
+    let storage = storage::checkpoints(&definition.name, options)?;
     let site = Site { definition: definition.clone(), options: options.clone(), home, storage, env: env.clone() };
-    let (checkpoints, attempt) = site.checkpoints(0);
-    if options.fresh {
-        checkpoints.clear().context("earlier checkpoints cannot be deleted")?;
-    }
-    let origin = site.origin(&checkpoints)?;
-    if let Origin::Checkpoint(manifest) = &origin
-        && manifest.finished
-        && manifest.job_revision == definition.revision
-    {
-        return Ok(Started::AlreadyFinished(manifest.checkpoint));
-    }
-    let resumed = match &origin {
-        Origin::Nothing => Resumed::Nothing,
-        Origin::Checkpoint(manifest) => Resumed::Checkpoint(manifest.checkpoint),
-        Origin::Savepoint(opened) => Resumed::Savepoint(state_fits(&opened.savepoint, &blueprint)),
+    let (attempt, resumed, damaged) = match site.begin(&blueprint, 0)? {
+        Begun::Finished(checkpoint) => return Ok(Started::AlreadyFinished(checkpoint)),
+        Begun::Ready { attempt, resumed, damaged } => (attempt, resumed, damaged),
     };
-    let restored = Restored::new(origin, &blueprint, definition.max_parallelism, options.allow_dropped)?;
-    checkpoints.sweep().context("what a crash left behind cannot be deleted")?;
-    let attempt = site.prepare(&blueprint, restored, (checkpoints, attempt))?;
     let handle = Handle::new(&site, attempt.events.clone(), attempt.status.clone());
     let dead_letters = site.dead_letters();
     let supervisor = Supervisor { site, blueprint, handle: handle.clone(), number: 0, _engine: engine };
     let supervisor =
-        env::spawn("coordinator", move || supervisor.run(attempt)).context("no thread for the coordinator")?;
-    Ok(Started::Running(RunningJob { resumed, dead_letters, handle, supervisor, _lock: lock }))
+        env::spawn("coordinator", move || supervisor.run(*attempt)).context("no thread for the coordinator")?;
+    Ok(Started::Running(RunningJob { resumed, damaged, dead_letters, handle, supervisor, _lock: lock }))
 }
 
 /// Runs a job to its end.
@@ -214,7 +203,9 @@ impl Supervisor {
         restarts: &mut Restarts,
     ) -> anyhow::Result<Attempt> {
         loop {
-            if error.downcast_ref::<Permanent>().is_some() || restarts.attempts() == 0 {
+            // None of these is another after a while.
+            let permanent = error.is::<Permanent>() || error.is::<DecidedElsewhere>() || error.is::<Damaged>();
+            if permanent || restarts.attempts() == 0 {
                 return Err(error);
             }
             let Some(restart) = restarts.failed(progressed) else {
@@ -241,14 +232,12 @@ impl Supervisor {
 
     fn again(&mut self, failed: bool) -> anyhow::Result<Attempt> {
         self.number += 1;
-        let (checkpoints, name) = self.site.checkpoints(self.number);
-        let origin = self.site.origin(&checkpoints)?;
-        let (definition, options) = (&self.site.definition, &self.site.options);
-        let restored = Restored::new(origin, &self.blueprint, definition.max_parallelism, options.allow_dropped)?;
-        checkpoints.sweep().context("what the last attempt left behind cannot be deleted")?;
-        let attempt = self.site.prepare(&self.blueprint, restored, (checkpoints, name))?;
+        let attempt = match self.site.begin(&self.blueprint, self.number)? {
+            Begun::Ready { attempt, .. } => *attempt,
+            Begun::Finished(checkpoint) => bail!("checkpoint {checkpoint} had finished the job"),
+        };
         attempt.status.follow(&self.handle.status(), failed);
-        self.handle.attempt_began(attempt.events.clone(), attempt.status.clone(), definition.parallelism);
+        self.handle.attempt_began(attempt.events.clone(), attempt.status.clone(), self.site.definition.parallelism);
         Ok(attempt)
     }
 }

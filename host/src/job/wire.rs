@@ -18,6 +18,7 @@ use crate::task::{
 };
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
 use anyhow::Context;
+use dataflow::checkpoint::Payload;
 use dataflow::graph::Role;
 use dataflow::{checkpoint::CheckpointId, key::KeyGroup, time::START};
 use std::collections::BTreeMap;
@@ -44,7 +45,8 @@ pub(super) struct Wired {
 pub(super) struct Wiring<'a> {
     pub(super) job: &'a str,
     pub(super) blueprint: &'a Blueprint,
-    pub(super) dead_letters: &'a dyn SinkFactory,
+    /// And whether what was staged there is gone.
+    pub(super) dead_letters: (&'a dyn SinkFactory, bool),
     pub(super) max_parallelism: u16,
     pub(super) every_records: Option<u64>,
     pub(super) storage: Arc<dyn CheckpointStorage>,
@@ -342,14 +344,16 @@ impl Wirer<'_> {
                 let schema = blueprint.plan.inputs[at][0].flow.schema.clone();
                 (blueprint.nodes[at].name.clone(), &*part.factory, schema, part.whole_values)
             }
-            _ => (DEAD_LETTERS.to_string(), self.with.dead_letters, dead_letter::schema(), false),
+            _ => (DEAD_LETTERS.to_string(), self.with.dead_letters.0, dead_letter::schema(), false),
         };
         let fresh = self.with.restored.is_fresh();
         let input = SinkInput { sink: name.clone(), job: self.with.job.to_string(), schema, whole_values, fresh };
         let mut sink = factory.open(&input).with_context(|| format!("sink `{name}` cannot be opened"))?;
+        let is_gone = unit == Unit::Dead && self.with.dead_letters.1;
         for staged in self.with.restored.staged(&name) {
+            let payload = if is_gone { &Payload::default() } else { &staged.payload };
             let applying = || format!("sink `{name}` cannot apply checkpoint {}", staged.checkpoint);
-            sink.apply(staged.checkpoint, &staged.payload).with_context(applying)?;
+            sink.apply(staged.checkpoint, payload).with_context(applying)?;
         }
         self.applied = self.applied.max(sink.applied().with_context(|| format!("sink `{name}` does not answer"))?);
         let id = TaskId { node: name, task: 0 };

@@ -10,11 +10,10 @@
 
 use super::row::RowRef;
 use super::{RowMeta, StateNumber};
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{CheckpointStorage, read_verified};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::FileEntry;
 use dataflow::key::{KeyGroup, push_varint, take_varint};
-use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8] = b"millstate";
 
@@ -68,15 +67,6 @@ impl FileWriter {
     }
 }
 
-/// How a manifest names a file with this content.
-pub(super) fn entry(name: String, content: &[u8]) -> FileEntry {
-    FileEntry { name, length: content.len() as u64, checksum: checksum(content) }
-}
-
-fn checksum(content: &[u8]) -> String {
-    format!("{:016x}", xxh3_64(content))
-}
-
 /// A row of a file.
 pub(super) struct StoredRow<'a> {
     pub(super) group: KeyGroup,
@@ -96,22 +86,7 @@ pub(super) fn read_file(
     mut visit: impl FnMut(StoredRow<'_>),
 ) -> anyhow::Result<()> {
     let name = &file.name;
-    let content = storage
-        .read(name)
-        .with_context(|| format!("state file `{name}` cannot be read"))?
-        .with_context(|| format!("state file `{name}` is missing: it was deleted outside millstream"))?;
-    ensure!(
-        content.len() as u64 == file.length,
-        "state file `{name}` is damaged: it has {} bytes where the manifest says {}",
-        content.len(),
-        file.length
-    );
-    ensure!(
-        checksum(&content) == file.checksum,
-        "state file `{name}` is damaged: its checksum is {} where the manifest says {}",
-        checksum(&content),
-        file.checksum
-    );
+    let content = read_verified(storage, file)?;
     let Some(rest) = content.strip_prefix(MAGIC) else {
         bail!("file `{name}` holds no state: it does not begin as such files do")
     };

@@ -3,9 +3,9 @@
 
 use super::base::{Base, Clocks};
 use super::layer::Layer;
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{CheckpointStorage, entry};
 use crate::env::WaitPoint;
-use crate::state::snapshot_file::{FileWriter, entry};
+use crate::state::snapshot_file::FileWriter;
 use anyhow::Context;
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;

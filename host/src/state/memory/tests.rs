@@ -178,7 +178,7 @@ fn damaged_and_missing_files_are_named() {
     let mut newer = whole;
     newer[10] = 9;
     storage.write(&name, &newer).unwrap();
-    let renewed = crate::state::snapshot_file::entry(name.clone(), &newer);
+    let renewed = crate::checkpoint::entry(name.clone(), &newer);
     assert!(refused(&[renewed]).contains("format version 9"));
     storage.delete(&name).unwrap();
     assert!(refused(&files).contains("missing"));
