@@ -7,6 +7,8 @@
 //! <folder>/expected/<job>/dead-letters.ndjson     dead letters, in order, with the fields that the expected rows name
 //! ```
 //!
+//! A job with components is two cases: as `millstream` runs it, and with native twins of the components (`src/bin/native`).
+//!
 //! `# exact` in the job file's first lines: every row comes out the same however often the job crashes and in how many tasks. All
 //! other cases compare settled rows then: sorted, without `pane`, which says how a row came about.
 
@@ -19,16 +21,20 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// One job and what it must give.
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
     folder: PathBuf,
     job: String,
+    /// With native twins of its components.
+    pub(crate) native: bool,
 }
 
 /// A copy of a case's folder in which it runs.
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     job: String,
+    native: bool,
 }
 
 /// A second data directory.
@@ -47,11 +53,16 @@ pub(crate) fn all() -> Vec<Case> {
             let Ok(jobs) = fs::read_dir(folder.join("expected")) else { continue };
             for job in jobs.map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name")) {
                 let name = format!("{}/{job}", folder.file_name().expect("a folder has a name").to_string_lossy());
-                cases.push(Case { name, folder: folder.clone(), job });
+                let case = Case { name, folder: folder.clone(), job, native: false };
+                if case.text().contains("component:") {
+                    cases.push(Case { name: format!("{}, native", case.name), native: true, ..case.clone() });
+                }
+                cases.push(case);
             }
         }
     }
-    assert!(cases.len() > 5, "the cases are found");
+    assert!(cases.iter().filter(|case| !case.native).count() > 5, "the cases are found");
+    assert!(cases.iter().filter(|case| case.native).count() > 1, "and those with components");
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     cases
 }
@@ -86,7 +97,7 @@ impl Case {
             .map(|line| format!("{line}\n"))
             .collect();
         fs::write(folder.path().join(format!("{}.yaml", self.job)), format!("{keys}\n{own}")).expect("writable");
-        Stage { folder, job: self.job.clone() }
+        Stage { folder, job: self.job.clone(), native: self.native }
     }
 
     /// What must come out.
@@ -133,7 +144,17 @@ impl Stage {
 
     /// Runs the job, with these environment variables.
     pub(crate) fn run_with(&self, environment: &[(&str, &str)]) -> Output {
-        self.command(&["run", &self.file()]).envs(environment.iter().copied()).output().expect("the program starts")
+        self.run_command().envs(environment.iter().copied()).output().expect("the program starts")
+    }
+
+    /// What runs the job: `millstream`, or the program with native twins of its components.
+    fn run_command(&self) -> Command {
+        if !self.native {
+            return self.command(&["run", &self.file()]);
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_native"));
+        command.current_dir(self.folder.path()).arg(self.file());
+        command
     }
 
     /// Runs the job with another data directory, from a savepoint.
@@ -144,7 +165,7 @@ impl Stage {
 
     /// Starts the job and comes back.
     pub(crate) fn start(&self, environment: &[(&str, &str)]) -> Child {
-        let mut command = self.command(&["run", &self.file()]);
+        let mut command = self.run_command();
         command.envs(environment.iter().copied()).stderr(Stdio::null()).stdout(Stdio::null());
         command.spawn().expect("the program starts")
     }

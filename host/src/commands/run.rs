@@ -9,7 +9,7 @@ use millstream::checkpoint::{Location, Outcome};
 use millstream::env::{Env, WaitPoint};
 use millstream::job::control::socket;
 use millstream::job::definition::{Definition, SinkConnector};
-use millstream::job::{self, Resumed, RunOptions, RunningJob, Started};
+use millstream::job::{self, Code, Resumed, RunOptions, RunningJob, Started};
 use millstream::task::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::IsTerminal;
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         repeat_output: arguments.repeat_output,
     };
     let started = env.clock.monotonic();
-    let load = |component: &_| checked.code.load(component);
+    let load = |component: &_| checked.code.load(component).map(Code::Component);
     let running = match job::start(&checked.definition, &options, &load, &env)? {
         Started::Running(running) => running,
         Started::AlreadyFinished(checkpoint) => {

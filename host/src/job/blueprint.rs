@@ -4,13 +4,13 @@
 
 use super::connectors;
 use super::definition::{Aggregate, AggregateFunction, Component, Definition, Guest, Logic, Operator, Reference};
-use super::logic::{GuestLogic, OperatorLogic, WindowLogic};
+use super::logic::{GuestLogic, NativeLogic, OperatorLogic, WindowLogic};
 use crate::engine::Engine;
-use crate::operator::OperatorFactory;
+use crate::operator::{OperatorFactory, native};
 use crate::sink::SinkFactory;
 use crate::source::{Projection, SourceFactory};
 use crate::task::SourceTimeSettings;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use dataflow::graph::{self, Node, Plan, Port, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,8 +76,16 @@ pub struct SinkPart {
     pub whole_values: bool,
 }
 
-/// Gets a component's bytes: reads a file, or builds a project first.
-pub type ComponentLoader<'a> = &'a dyn Fn(&Component) -> anyhow::Result<Vec<u8>>;
+/// What stands behind a component that a job names.
+pub enum Code {
+    /// The component's bytes.
+    Component(Vec<u8>),
+    /// Logic compiled into this program, made from the operator's configuration.
+    Native(fn(&serde_json::Value) -> anyhow::Result<Arc<dyn native::Logic>>),
+}
+
+/// Gets what is behind a component: reads a file, or builds a project first.
+pub type ComponentLoader<'a> = &'a dyn Fn(&Component) -> anyhow::Result<Code>;
 
 /// Reads a definition into a blueprint. `clock` drives generators.
 ///
@@ -125,10 +133,11 @@ pub fn blueprint(
 }
 
 fn logic(operator: &Operator, engine: &Engine, load: ComponentLoader<'_>) -> anyhow::Result<OperatorLogic> {
-    let component = |guest: &Guest| {
-        let bytes = load(&guest.component)
-            .with_context(|| format!("the component of operator `{}` cannot be had", operator.name))?;
-        engine.load(&bytes).with_context(|| {
+    let code = |guest: &Guest| {
+        load(&guest.component).with_context(|| format!("the component of operator `{}` cannot be had", operator.name))
+    };
+    let component = |guest: &Guest, bytes: &[u8]| {
+        engine.load(bytes).with_context(|| {
             let place = match &guest.component {
                 Component::File(path) | Component::Project(path) => path.display().to_string(),
             };
@@ -136,10 +145,26 @@ fn logic(operator: &Operator, engine: &Engine, load: ComponentLoader<'_>) -> any
         })
     };
     match &operator.logic {
-        Logic::Guest(guest) => Ok(OperatorLogic::Guest(Box::new(GuestLogic::new(operator, guest, component(guest)?)?))),
+        Logic::Guest(guest) => match code(guest)? {
+            Code::Component(bytes) => {
+                Ok(OperatorLogic::Guest(Box::new(GuestLogic::new(operator, guest, component(guest, &bytes)?)?)))
+            }
+            Code::Native(make) => {
+                let logic = make(&guest.config)
+                    .with_context(|| format!("the logic of operator `{}` cannot be made", operator.name))?;
+                Ok(OperatorLogic::Native(NativeLogic(logic)))
+            }
+        },
         Logic::Window(window) => {
             let guest = |aggregate: &Aggregate| match &aggregate.function {
-                AggregateFunction::Guest(guest) => component(guest).map(Some),
+                AggregateFunction::Guest(guest) => match code(guest)? {
+                    Code::Component(bytes) => component(guest, &bytes).map(Some),
+                    Code::Native(_) => bail!(
+                        "aggregate `{}` of operator `{}` needs a component: native logic goes by record",
+                        aggregate.name,
+                        operator.name
+                    ),
+                },
                 AggregateFunction::BuiltIn { .. } => Ok(None),
             };
             let guests = window.aggregates.iter().map(guest).collect::<anyhow::Result<Vec<_>>>()?;

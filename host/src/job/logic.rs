@@ -1,4 +1,4 @@
-//! What an operator of a job file is: a window or a guest. Says what it reads and puts out, for the plan, and makes the
+//! What an operator of a job file is: a window, a guest, or native logic in a guest's place. Says what it reads and puts out, for the plan, and makes the
 //! factory once the plan is there.
 
 use super::definition::{self, Aggregate, AggregateFunction, BuiltIn, Guest, OnError, Operator, Window, WindowKind};
@@ -6,6 +6,7 @@ use crate::engine;
 use crate::engine::description::{Description, Output, State, WantedField};
 use crate::operator::OperatorFactory;
 use crate::operator::guest::{self, FieldSource, GuestFactory, GuestInput, GuestPort, GuestSettings};
+use crate::operator::native::{self, NativeFactory};
 use crate::operator::window::{self, WindowFactory, WindowSettings};
 use crate::state::StateKind;
 use anyhow::{anyhow, ensure};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub(super) enum OperatorLogic {
     Window(Box<WindowLogic>),
     Guest(Box<GuestLogic>),
+    Native(NativeLogic),
 }
 
 impl OperatorLogic {
@@ -29,6 +31,7 @@ impl OperatorLogic {
                 By::Host { .. } => None,
             }),
             Self::Guest(guest) => Some(guest.component.digest().to_string()),
+            Self::Native(_) => None,
         }
     }
 
@@ -36,6 +39,7 @@ impl OperatorLogic {
         match self {
             Self::Window(window) => window.ports(),
             Self::Guest(guest) => Ok(guest.ports()),
+            Self::Native(native) => Ok(native.0.ports()),
         }
     }
 
@@ -43,6 +47,7 @@ impl OperatorLogic {
         match self {
             Self::Window(window) => Ok(vec![window.input(froms[0])]),
             Self::Guest(guest) => guest.inputs(operator, froms),
+            Self::Native(native) => Ok(vec![native.input(operator, froms[0])]),
         }
     }
 
@@ -60,6 +65,7 @@ impl OperatorLogic {
         match self {
             Self::Window(window) => window.factory(nodes, plan, at),
             Self::Guest(guest) => guest.factory(nodes, plan, at),
+            Self::Native(native) => Ok(native.factory(plan, at)),
         }
     }
 }
@@ -332,6 +338,20 @@ impl GuestLogic {
             .collect();
         let factory = GuestFactory::new(&nodes[at].name, self.component.clone(), settings(&self.guest, inputs, ports))?;
         Ok(Arc::new(factory))
+    }
+}
+
+/// Logic compiled into this program.
+pub(super) struct NativeLogic(pub(super) Arc<dyn native::Logic>);
+
+impl NativeLogic {
+    fn input(&self, operator: &Operator, from: (usize, usize)) -> Input {
+        let key = operator.inputs[0].key.clone();
+        Input { from, key, wants: self.0.fields().fields, whole_values: false }
+    }
+
+    fn factory(self, plan: &Plan, at: usize) -> Arc<dyn OperatorFactory> {
+        Arc::new(NativeFactory::new(self.0, plan.inputs[at][0].wants.clone()))
     }
 }
 

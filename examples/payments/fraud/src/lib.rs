@@ -8,21 +8,10 @@
 //! Half an hour of event time after a card's last payment what is remembered of it is cleared, and a row on the side output `quiet` says
 //! so.
 
-use millstream_sdk::prelude::*;
-use serde::{Deserialize, Serialize};
+mod rules;
 
-/// How many payments of a card are remembered.
-const REMEMBERED: usize = 10;
-/// How many payments a card must have before an amount can stand out.
-const AMOUNTS_MIN: usize = 5;
-/// An amount stands out above so many times the mean.
-const AMOUNT_FACTOR: f64 = 3.0;
-/// More payments than this within a minute are too many.
-const PACE_MAX: usize = 5;
-/// Nobody pays in two cities within this time.
-const TRAVEL_MIN: i64 = 5 * MINUTE;
-/// A card that has not paid for so long is quiet.
-const QUIET_AFTER: i64 = 30 * MINUTE;
+use millstream_sdk::prelude::*;
+use rules::{Past, QUIET_AFTER, judge, newest};
 
 #[derive(Input)]
 struct Payment<'a> {
@@ -47,14 +36,6 @@ struct Quiet<'a> {
     sum: f64,
 }
 
-/// A payment as it is remembered.
-#[derive(Clone, Serialize, Deserialize)]
-struct Past {
-    amount: f64,
-    city: String,
-    time: Timestamp,
-}
-
 #[derive(States)]
 struct Fraud {
     /// The last payments, in the order they came.
@@ -72,12 +53,8 @@ impl Processor for Fraud {
     fn on_record(&self, (): &(), at: &mut Row<Self>, payment: Payment) -> Result<(), Bad> {
         let time = at.time();
         let (findings, newest) = self.past.update(at, |past| {
-            let findings = judge(past, &payment, time);
-            past.push(Past { amount: payment.amount, city: payment.city.to_owned(), time });
-            let too_many = past.len().saturating_sub(REMEMBERED);
-            past.drain(..too_many);
-            let newest = past.iter().map(|past| past.time).max();
-            (findings, newest.unwrap_or(time))
+            let findings = judge(past, Past { amount: payment.amount, city: payment.city.to_owned(), time });
+            (findings, newest(past).unwrap_or(time))
         })?;
         self.quiet_since.set(at, newest + QUIET_AFTER);
         for (rule, detail) in findings.into_iter().flatten() {
@@ -94,35 +71,6 @@ impl Processor for Fraud {
         self.past.clear(at);
         Ok(())
     }
-}
-
-/// A rule's name, and what it found.
-type Finding = (&'static str, String);
-
-/// What the rules say of a payment, given those before it.
-fn judge(past: &[Past], payment: &Payment, time: Timestamp) -> [Option<Finding>; 3] {
-    [amount(past, payment), pace(past, time), travel(past, payment, time)]
-}
-
-fn amount(past: &[Past], payment: &Payment) -> Option<Finding> {
-    if past.len() < AMOUNTS_MIN {
-        return None;
-    }
-    let mean = past.iter().map(|past| past.amount).sum::<f64>() / past.len() as f64;
-    let stands_out = payment.amount > AMOUNT_FACTOR * mean;
-    stands_out.then(|| ("amount", format!("the mean of the last {} payments is {mean:.2}", past.len())))
-}
-
-fn pace(past: &[Past], time: Timestamp) -> Option<Finding> {
-    let within = past.iter().filter(|past| past.time <= time && past.time > time - MINUTE).count() + 1;
-    (within > PACE_MAX).then(|| ("pace", format!("{within} payments within a minute")))
-}
-
-fn travel(past: &[Past], payment: &Payment, time: Timestamp) -> Option<Finding> {
-    let elsewhere = |past: &&Past| past.city != payment.city && (past.time - time).abs() <= TRAVEL_MIN;
-    let other = past.iter().rev().find(elsewhere)?;
-    let apart = (other.time - time).abs() / SECOND;
-    Some(("travel", format!("in {} and in {}, {apart} s apart", other.city, payment.city)))
 }
 
 millstream_sdk::export!(Fraud);

@@ -6,8 +6,10 @@
 //!
 //! A window may send several panes, when late rides change its count: the newest pane takes the place of the one before.
 
+mod rule;
+
 use millstream_sdk::prelude::*;
-use serde::Deserialize;
+use rule::Config;
 
 #[derive(Input)]
 struct Pane<'a> {
@@ -26,20 +28,6 @@ struct Surge<'a> {
     ratio: f64,
 }
 
-#[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Config {
-    threshold: f64,
-    windows: usize,
-    minimum: i64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { threshold: 3.0, windows: 5, minimum: 5 }
-    }
-}
-
 #[derive(States)]
 struct SurgeRule {
     /// Start and count of the newest windows, in order.
@@ -53,46 +41,20 @@ impl Processor for SurgeRule {
     type Config = Config;
 
     fn open(&mut self, config: &Config, _: &Context) -> Result<(), Bad> {
-        if config.windows == 0 {
-            return Err(Bad::new("`windows` must be at least 1: there is nothing to compare with otherwise"));
-        }
-        Ok(())
+        config.check().map_err(Bad::new)
     }
 
     fn on_record(&self, config: &Config, at: &mut Row<Self>, pane: Pane) -> Result<(), Bad> {
         if at.change() == Change::Retract {
             return Ok(()); // the pane that replaces this one follows
         }
-        let usual = self.recent.update(at, |recent| {
-            remember(recent, pane.window_start, pane.count, config.windows + 1);
-            mean_before(recent, pane.window_start, config.windows)
-        })?;
-        if let Some(usual) = usual
-            && pane.count >= config.minimum
-            && pane.count as f64 >= config.threshold * usual
-        {
+        let usual = self.recent.update(at, |recent| config.judge(recent, pane.window_start, pane.count))?;
+        if let Some(usual) = usual {
             let Pane { city, window_start, count, .. } = pane;
             at.emit(Surge { city, window_start, count, usual, ratio: count as f64 / usual });
         }
         Ok(())
     }
-}
-
-/// Puts a window among the others, in place of its earlier pane, and keeps the newest `keep`.
-fn remember(recent: &mut Vec<(i64, i64)>, start: i64, count: i64, keep: usize) {
-    match recent.binary_search_by_key(&start, |(start, _)| *start) {
-        Ok(place) => recent[place].1 = count,
-        Err(place) => recent.insert(place, (start, count)),
-    }
-    let too_many = recent.len().saturating_sub(keep);
-    recent.drain(..too_many);
-}
-
-/// The mean count of the last windows before one; none if there is none.
-fn mean_before(recent: &[(i64, i64)], start: i64, windows: usize) -> Option<f64> {
-    let before = recent.iter().rev().filter(|(of, _)| *of < start).take(windows);
-    let (sum, number) = before.fold((0, 0), |(sum, number), (_, count)| (sum + count, number + 1));
-    (number > 0).then(|| sum as f64 / f64::from(number))
 }
 
 millstream_sdk::export!(SurgeRule);

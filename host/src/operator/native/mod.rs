@@ -1,8 +1,8 @@
 //! Per-record logic compiled into the host: what a guest processor can do, without the guest. For tests of the host without
-//! WebAssembly, and for measuring what a guest costs; jobs name guests, not these.
+//! WebAssembly, and for measuring what a guest costs. Jobs name components; whoever starts a job may put such logic in the place of one.
 //!
 //! ```text
-//! batch ─▶ values of its keys, one read each ─▶ logic, row by row ─▶ values written, timers set ─▶ port 0
+//! batch ─▶ values of its keys, one read each ─▶ logic, row by row ─▶ values written, timers set ─▶ ports
 //!                                                    watermark ─▶ due timers ─▶ logic
 //! ```
 
@@ -15,11 +15,12 @@ mod values;
 mod tests;
 
 use crate::state::StateDeclaration;
+use dataflow::graph::Port;
 use dataflow::record::Schema;
 use dataflow::time::Timestamp;
 use std::sync::Arc;
 
-pub use examples::{Dedup, RunningCount, Surge};
+pub use examples::{Dedup, RunningCount};
 pub use operator::NativeFactory;
 pub use row::Row;
 
@@ -27,14 +28,17 @@ pub use row::Row;
 ///
 /// Contract: what it remembers MUST go through the row; a record that fails MUST fail before it has set, sent or passed anything.
 pub trait Logic: Send + Sync {
+    /// The fields of a record that it reads, by position.
+    fn fields(&self) -> Schema;
+
     /// Value states, all prefetched, by position.
     fn values(&self) -> Vec<StateDeclaration>;
 
     /// Whether it sets event-time timers.
     fn has_timers(&self) -> bool;
 
-    /// Columns it sends; none: it passes records on.
-    fn output(&self) -> Schema;
+    /// What it puts out, the main output first. Where that has no columns, it passes records on.
+    fn ports(&self) -> Vec<Port>;
 
     /// A record.
     ///
@@ -60,7 +64,8 @@ pub struct Fired<'a> {
     pub payload: &'a [u8],
 }
 
-/// An operator of this logic.
+/// An operator of this logic over batches whose first columns are its fields.
 pub fn operator(logic: impl Logic + 'static) -> NativeFactory {
-    NativeFactory::new(Arc::new(logic))
+    let columns = (0..logic.fields().fields.len()).collect();
+    NativeFactory::new(Arc::new(logic), columns)
 }

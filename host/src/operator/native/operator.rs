@@ -1,6 +1,6 @@
 //! Runs per-record logic over batches and due timers. Values are written and timers set once all rows of a call are done.
 
-use super::row::{Effects, Row};
+use super::row::{Effects, Row, Sent};
 use super::values::Values;
 use super::{Fired, Logic};
 use crate::dead_letter::DeadLetter;
@@ -23,17 +23,13 @@ const TIMER: u32 = 0;
 #[derive(Clone)]
 pub struct NativeFactory {
     logic: Arc<dyn Logic>,
+    columns: Vec<usize>,
 }
 
 impl NativeFactory {
-    /// An operator of this logic.
-    pub fn new(logic: Arc<dyn Logic>) -> Self {
-        Self { logic }
-    }
-
-    /// Columns of port 0; none where records are passed on.
-    pub fn schema(&self) -> Schema {
-        self.logic.output()
+    /// Operators of this logic. `columns`: where each of its fields lies.
+    pub fn new(logic: Arc<dyn Logic>, columns: Vec<usize>) -> Self {
+        Self { logic, columns }
     }
 }
 
@@ -60,7 +56,8 @@ impl OperatorFactory for NativeFactory {
             timers: numbers.map(|numbers| Timers::new(Clock::EventTime, numbers, groups)),
             overlay: Overlay::default(),
             effects: Effects::default(),
-            output: self.logic.output(),
+            outputs: self.logic.ports().into_iter().map(|port| port.columns.unwrap_or_default()).collect(),
+            columns: self.columns.clone(),
             logic: self.logic.clone(),
             max_parallelism: task.max_parallelism,
         }))
@@ -70,7 +67,10 @@ impl OperatorFactory for NativeFactory {
 struct NativeOperator {
     name: String,
     logic: Arc<dyn Logic>,
-    output: Schema,
+    /// Where each field lies.
+    columns: Vec<usize>,
+    /// The columns of each port.
+    outputs: Vec<Schema>,
     values: Vec<Values>,
     timers: Option<Timers>,
     overlay: Overlay,
@@ -94,12 +94,13 @@ impl NativeOperator {
         step: impl Fn(&dyn Logic, &mut Row<'_>, usize) -> Result<(), String>,
     ) -> Vec<(usize, String)> {
         self.values.iter_mut().for_each(|values| values.load(&**context.state, rows.keys));
-        self.effects.columns = self.output.columns(0);
+        self.effects.sent = self.outputs.iter().map(Sent::new).collect();
         let mut row = Row {
             number: 0,
             timestamp: 0,
             keys: rows.keys,
             batch: rows.batch,
+            columns: &self.columns,
             values: &mut self.values,
             effects: &mut self.effects,
             watermark: context.watermark,
@@ -146,9 +147,9 @@ impl NativeOperator {
             Some(batch) if !passed.is_empty() => context.out.emit(0, batch.select(&passed)),
             _ => {}
         }
-        let timestamps = std::mem::take(&mut self.effects.timestamps);
-        let columns = std::mem::take(&mut self.effects.columns);
-        context.out.emit(0, Batch { timestamps, columns, ..Batch::default() });
+        for (port, Sent { timestamps, columns }) in self.effects.sent.drain(..).enumerate() {
+            context.out.emit(port, Batch { timestamps, columns, ..Batch::default() });
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::values::Values;
 use dataflow::key::Keys;
-use dataflow::record::{Batch, Change, Column, Value};
+use dataflow::record::{Batch, Change, Column, Schema, Value};
 use dataflow::time::Timestamp;
 
 /// A record, or a timer that fired, in its call.
@@ -12,6 +12,8 @@ pub struct Row<'a> {
     pub(super) keys: &'a Keys,
     /// None for a timer.
     pub(super) batch: Option<&'a Batch>,
+    /// Where each field lies in the batch.
+    pub(super) columns: &'a [usize],
     pub(super) values: &'a mut [Values],
     pub(super) effects: &'a mut Effects,
     pub(super) watermark: Timestamp,
@@ -22,9 +24,23 @@ pub struct Row<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub(super) passed: Vec<u32>,
+    /// By port.
+    pub(super) sent: Vec<Sent>,
+    pub(super) timers: Vec<TimerChange>,
+}
+
+/// Rows made for one port.
+#[derive(Debug)]
+pub(super) struct Sent {
     pub(super) columns: Vec<Column>,
     pub(super) timestamps: Vec<Timestamp>,
-    pub(super) timers: Vec<TimerChange>,
+}
+
+impl Sent {
+    /// None yet, of these columns.
+    pub(super) fn new(schema: &Schema) -> Self {
+        Self { columns: schema.columns(0), timestamps: vec![] }
+    }
 }
 
 #[derive(Debug)]
@@ -35,20 +51,20 @@ pub(super) struct TimerChange {
     pub(super) set: Option<(Timestamp, Vec<u8>)>,
 }
 
-impl Row<'_> {
+impl<'a> Row<'a> {
     /// The record's timestamp, or what the timer was set for.
     pub fn time(&self) -> Timestamp {
         self.timestamp
     }
 
     /// The encoded key.
-    pub fn key(&self) -> &[u8] {
+    pub fn key(&self) -> &'a [u8] {
         self.keys.of_row(self.number)
     }
 
-    /// A field of the record, by column; absent for a timer.
-    pub fn field(&self, column: usize) -> Value<'_> {
-        self.batch.map_or(Value::Absent, |batch| batch.columns[column].get(self.number))
+    /// A field of the record, by its position in [`super::Logic::fields`]; absent for a timer.
+    pub fn field(&self, field: usize) -> Value<'a> {
+        self.batch.map_or(Value::Absent, |batch| batch.columns[self.columns[field]].get(self.number))
     }
 
     /// Whether the record is new or taken back.
@@ -72,17 +88,18 @@ impl Row<'_> {
         self.values[state].clear(self.keys.of[self.number] as usize);
     }
 
-    /// Sends the record on as it came.
+    /// Sends the record on as it came, on the main output.
     pub fn pass(&mut self) {
         self.effects.passed.push(self.number as u32);
     }
 
-    /// Sends a row of the declared columns, with this row's timestamp.
-    pub fn emit(&mut self, values: &[Value<'_>]) {
-        for (column, value) in self.effects.columns.iter_mut().zip(values) {
+    /// Sends a row of the port's columns, with this row's timestamp.
+    pub fn emit(&mut self, port: usize, values: &[Value<'_>]) {
+        let sent = &mut self.effects.sent[port];
+        for (column, value) in sent.columns.iter_mut().zip(values) {
             column.push(*value);
         }
-        self.effects.timestamps.push(self.timestamp);
+        sent.timestamps.push(self.timestamp);
     }
 
     /// Sets the key's timer of this tag, in place of the one before.

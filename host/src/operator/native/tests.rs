@@ -1,10 +1,11 @@
 //! Native operators on the memory backend.
 
-use super::{Dedup, Fired, Logic, Row, RunningCount, Surge, operator};
+use super::{Dedup, Fired, Logic, Row, RunningCount, operator};
 use crate::operator::{Context, Due, Emitter, Operator, OperatorFactory, TaskInfo};
 use crate::state::memory::MemoryBackend;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
 use crate::telemetry::NodeMetrics;
+use dataflow::graph::Port;
 use dataflow::key::Keying;
 use dataflow::record::{Batch, Column, Field, Schema, Value, ValueType, Values};
 use dataflow::time::{START, Timestamp};
@@ -91,22 +92,14 @@ fn a_running_count_is_sent_for_each_record() {
     assert_eq!((sent[0].columns[0].get(1), sent[0].timestamps[1]), (Value::Text("b"), 2));
 }
 
-#[test]
-fn a_count_of_three_times_the_mean_is_a_surge() {
-    let mut surge = Fed::new(Surge::new([0, 1, 2]));
-    let minute = |city, minute: i64, count| (city, (minute + 1) * 60_000 - 1, minute * 60_000, count);
-    surge.feed(&[minute("Pune", 0, 4), minute("Pune", 1, 6), minute("Mumbai", 1, 90)]);
-    surge.feed(&[minute("Pune", 2, 15), minute("Pune", 3, 20)]);
-    let sent = surge.sent();
-    let row: Vec<_> = sent[0].columns.iter().map(|column| column.get(0)).collect();
-    let expected = [Value::Text("Pune"), Value::Int(120_000), Value::Int(15), Value::Float(5.0), Value::Float(3.0)];
-    assert_eq!((row, sent[0].len()), (expected.to_vec(), 1));
-}
-
 /// Sends a key 10 ms after its last record; refuses negative numbers, and tags that say so.
 struct Quiet;
 
 impl Logic for Quiet {
+    fn fields(&self) -> Schema {
+        Schema { fields: vec![Field::new("/key", ValueType::Scalar), Field::new("/number", ValueType::Int)] }
+    }
+
     fn values(&self) -> Vec<StateDeclaration> {
         vec![]
     }
@@ -115,8 +108,9 @@ impl Logic for Quiet {
         true
     }
 
-    fn output(&self) -> Schema {
-        Schema { fields: vec![Field::new("/tag", ValueType::Bytes)] }
+    fn ports(&self) -> Vec<Port> {
+        let columns = Some(Schema { fields: vec![Field::new("/payload", ValueType::Bytes)] });
+        vec![Port { columns, ..Port::default() }]
     }
 
     fn on_record(&self, row: &mut Row<'_>) -> Result<(), String> {
@@ -133,7 +127,7 @@ impl Logic for Quiet {
         if fired.tag == b"bad" {
             return Err("a bad timer".to_string());
         }
-        row.emit(&[Value::Bytes(fired.payload)]);
+        row.emit(0, &[Value::Bytes(fired.payload)]);
         Ok(())
     }
 }
