@@ -14,3 +14,4 @@ pub mod aggregate; // what windows compute
 pub mod checkpoint; // consistent cuts: ids, manifests, progress
 pub mod graph; // nodes, edges, chains, and which columns flow where
 pub mod restart; // when a failed job starts again
+pub mod model; // windows, timers and expiry in their plainest form, for tests to compare with

@@ -12,7 +12,7 @@
 //! ```
 
 #[cfg(test)]
-mod contract;
+pub(crate) mod contract;
 mod declaration;
 mod keyed;
 mod lists;
@@ -24,7 +24,7 @@ mod row;
 mod snapshot;
 mod snapshot_file;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod timers;
 mod values;
 

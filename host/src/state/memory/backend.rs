@@ -91,14 +91,9 @@ impl MemoryBackend {
 
     /// One for tests of what stands above it: owns `groups`, and its snapshots vanish with it.
     pub fn for_tests(groups: Range<u16>) -> Self {
-        Self::for_tests_on(Arc::new(MemoryStorage::default()), groups)
-    }
-
-    /// The same on a storage that may hold the snapshots of another.
-    pub fn for_tests_on(storage: Arc<dyn CheckpointStorage>, groups: Range<u16>) -> Self {
         static ATTEMPT: AtomicU64 = AtomicU64::new(0);
         Self::new(MemoryOptions {
-            storage,
+            storage: Arc::new(MemoryStorage::default()),
             chain: "test".into(),
             task: 0,
             attempt: ATTEMPT.fetch_add(1, Ordering::Relaxed).to_string(),

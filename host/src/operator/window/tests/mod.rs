@@ -1,4 +1,4 @@
-//! Tests of windows: the worked examples, the rules one by one, and a model that judges each record singly. All run through
+//! Tests of windows: the worked examples, the rules one by one, and the reference model. All run through
 //! the state seam, with operators made anew on it at any point.
 
 mod examples;
@@ -6,3 +6,4 @@ mod faults;
 mod harness;
 mod model;
 mod rules;
+mod tasks;
