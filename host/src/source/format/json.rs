@@ -1,5 +1,6 @@
 //! JSON lines. The wanted pointers are a tree; one pass over a line validates it and notes what stands at them.
 
+use super::json_layout::Layout;
 use super::json_scan::{Child, Node, Scanner};
 use super::rows::{Cell, Plan};
 use super::{Decoded, Decoder, DecoderSettings, Format, Span, segments};
@@ -12,12 +13,13 @@ use dataflow::record::{Column, Fault, Raw, Schema};
 pub(super) struct Json {
     plan: Plan,
     tree: Vec<Node>,
+    layout: Layout,
 }
 
 impl Json {
     pub(super) fn new(plan: Plan) -> Self {
         let tree = tree(&plan.pointers);
-        Self { plan, tree }
+        Self { plan, tree, layout: Layout::default() }
     }
 }
 
@@ -30,10 +32,11 @@ impl Decoder for Json {
         let mut decoded = self.plan.begin(records.len());
         decoded.keep_raw(slab, records.len());
         let mut cells = vec![Cell::Absent; self.plan.pointers.len()];
+        let Self { plan, tree, layout } = self;
         decoded.each_text(slab, records, |decoded, text, span| {
             cells.fill(Cell::Absent);
-            match Scanner::new(text, &self.tree, &mut cells).record() {
-                Ok(()) => self.plan.push(decoded, &cells, text, (span.from, span.to), span.line),
+            match layout.scan(text, tree, &mut cells) {
+                Ok(()) => plan.push(decoded, &cells, text, (span.from, span.to), span.line),
                 Err(_) => decoded.put_aside(span.line, why_not_json(text), text.as_bytes()),
             }
         });
@@ -99,10 +102,18 @@ mod tests {
 
     const POINTERS: [&str; 7] = ["/a", "/b", "/a/b", "/a/0", "/a/b/1", "/~01~1\"", ""];
 
+    /// Scans a text as it is, and after having learnt the layout of itself and of a part of it: all the same.
     fn scan<'a>(text: &'a str, cells: &mut [Cell<'a>]) -> bool {
         let tree = tree(&POINTERS.map(String::from));
         cells.fill(Cell::Absent);
-        Scanner::new(text, &tree, cells).record().is_ok()
+        let is_json = Scanner::new(text, &tree, cells).record().is_ok();
+        let mut layout = Layout::default();
+        for _ in 0..2 {
+            let mut again = [Cell::Absent; POINTERS.len()];
+            assert_eq!(layout.scan(text, &tree, &mut again).is_ok(), is_json, "{text} with its own layout");
+            assert!(!is_json || again == *cells, "{text} with its own layout");
+        }
+        is_json
     }
 
     fn json() -> impl Strategy<Value = String> {
@@ -113,9 +124,9 @@ mod tests {
             "\"([a-z ,:{}\\[\\]é]|\\\\[\"\\\\/bfnrt]|\\\\u00[0-9a-fA-F]{2}|\\\\ud83d\\\\ude00){0,12}\"",
         ];
         leaf.prop_recursive(4, 24, 4, move |inner| {
-            let space = "[ \t]{0,2}";
+            let space = prop_oneof![2 => Just(String::new()), 1 => "[ \t]{0,2}"];
             prop_oneof![
-                (space, prop::collection::vec(inner.clone(), 0..4))
+                (space.clone(), prop::collection::vec(inner.clone(), 0..4))
                     .prop_map(|(space, values)| format!("[{space}{}]", values.join(&format!("{space},")))),
                 (space, prop::collection::vec((name.clone(), inner), 0..4)).prop_map(|(space, members)| {
                     let members: Vec<_> =
@@ -161,9 +172,17 @@ mod tests {
             let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
             let at = places[at.index(places.len())];
             let end = at + text[at..].chars().next().unwrap().len_utf8();
-            let text = format!("{}{put}{}", &text[..at], &text[end..]);
+            let before = text;
+            let text = format!("{}{put}{}", &before[..at], &before[end..]);
             let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
-            prop_assert_eq!(scan(&text, &mut [Cell::Absent; POINTERS.len()]), is_json, "{}", text);
+            let mut cells = [Cell::Absent; POINTERS.len()];
+            prop_assert_eq!(scan(&text, &mut cells), is_json, "{}", text);
+            // A line that is nearly like the one before it.
+            let (tree, mut layout) = (tree(&POINTERS.map(String::from)), Layout::default());
+            prop_assert!(layout.scan(&before, &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
+            let mut again = [Cell::Absent; POINTERS.len()];
+            prop_assert_eq!(layout.scan(&text, &tree, &mut again).is_ok(), is_json, "{} after {}", text, before);
+            prop_assert!(!is_json || again == cells, "{text} after {before}");
         }
 
         #[test]
@@ -178,6 +197,12 @@ mod tests {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(scan(&deep(128), &mut [Cell::Absent; POINTERS.len()]));
         assert!(!scan(&deep(129), &mut [Cell::Absent; POINTERS.len()]));
+        let member = |levels: usize| format!(r#"{{"a":{}}}"#, deep(levels));
+        assert!(scan(&member(127), &mut [Cell::Absent; POINTERS.len()]));
+        let (tree, mut layout) = (tree(&POINTERS.map(String::from)), Layout::default());
+        assert!(layout.scan(&member(1), &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
+        assert!(layout.scan(&member(127), &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
+        assert!(layout.scan(&member(128), &tree, &mut [Cell::Absent; POINTERS.len()]).is_err());
         assert!(!scan(&deep(1_000_000), &mut [Cell::Absent; POINTERS.len()]));
         assert_eq!(why_not_json(&deep(100_000)), "nested deeper than 128 levels");
         assert_eq!(why_not_json("{\"a\" 1}"), "not JSON: expected `:` at byte 6");

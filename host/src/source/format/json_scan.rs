@@ -58,9 +58,9 @@ type Scan<T> = Result<T, Malformed>;
 /// Goes over one text.
 pub(super) struct Scanner<'a, 't> {
     text: &'a str,
-    bytes: &'a [u8],
-    at: usize,
-    depth: u32,
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    pub(super) depth: u32,
     tree: &'t [Node],
     cells: &'t mut [Cell<'a>],
 }
@@ -82,7 +82,7 @@ impl<'a, 't> Scanner<'a, 't> {
 
     /// A value that some pointer leads to or through.
     #[inline]
-    fn wanted(&mut self, node: usize) -> Scan<()> {
+    pub(super) fn wanted(&mut self, node: usize) -> Scan<()> {
         if !self.tree[node].children.is_empty() {
             // A member that comes twice: what the first one had below it does not count.
             self.forget(node);
@@ -124,7 +124,7 @@ impl<'a, 't> Scanner<'a, 't> {
 
     /// A value that nobody asked for: checked all the same.
     #[inline(always)]
-    fn ignored(&mut self) -> Scan<()> {
+    pub(super) fn ignored(&mut self) -> Scan<()> {
         match self.space() {
             b'"' => self.string().map(|_| ()),
             b'-' | b'0'..=b'9' => self.number(),
@@ -151,13 +151,7 @@ impl<'a, 't> Scanner<'a, 't> {
                     return Err(Malformed);
                 }
                 self.at += 1;
-                let child = node.and_then(|node| {
-                    if escaped {
-                        let name = serde_json::from_str::<String>(&self.text[from..name_end]).ok()?;
-                        return self.child(node, name.as_bytes());
-                    }
-                    self.member(node, from + 1, name_end - 1)
-                });
+                let child = node.and_then(|node| self.node_of(node, (from, name_end), escaped));
                 match child {
                     Some(child) => self.wanted(child)?,
                     None => self.ignored()?,
@@ -207,6 +201,16 @@ impl<'a, 't> Scanner<'a, 't> {
         self.depth -= 1;
     }
 
+    /// The child of `node` whose name stands from one place to another, in its quotes.
+    #[inline(always)]
+    pub(super) fn node_of(&self, node: usize, (from, to): (usize, usize), escaped: bool) -> Option<usize> {
+        if escaped {
+            let name = serde_json::from_str::<String>(&self.text[from..to]).ok()?;
+            return self.child(node, name.as_bytes());
+        }
+        self.member(node, from + 1, to - 1)
+    }
+
     /// The child whose name are the bytes from `from` to `to`.
     #[inline(always)]
     fn member(&self, node: usize, from: usize, to: usize) -> Option<usize> {
@@ -239,7 +243,7 @@ impl<'a, 't> Scanner<'a, 't> {
 
     /// The byte at hand; 0, which no JSON has outside strings, at the end.
     #[inline(always)]
-    fn peek(&self) -> u8 {
+    pub(super) fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
@@ -256,7 +260,7 @@ impl<'a, 't> Scanner<'a, 't> {
 
     /// Goes over a string from its opening quote on; whether it has escapes.
     #[inline(always)]
-    fn string(&mut self) -> Scan<bool> {
+    pub(super) fn string(&mut self) -> Scan<bool> {
         self.at += 1;
         let mut escaped = false;
         loop {

@@ -3,6 +3,7 @@
 
 mod csv;
 mod json;
+mod json_layout;
 mod json_scan;
 mod lines;
 mod rows;
