@@ -84,6 +84,9 @@ impl Progress {
                     words += &format!(" {} {what}", grouped(count));
                 }
             }
+            for (name, value) in node.reported() {
+                words += &format!(" {name} {value}");
+            }
             nodes.push(words);
         }
         text += &nodes.join(", ");
@@ -153,7 +156,7 @@ mod tests {
 
     fn status() -> Status {
         let node =
-            |name: &str, role| NodeStatus { name: name.into(), role, tasks: vec![Arc::default(), Arc::default()] };
+            |name: &str, role| NodeStatus { name: name.into(), role, tasks: vec![Arc::default(), Arc::default()], reports: vec![] };
         Status::new(vec![node("rides", Role::Source), node("per-minute", Role::Operator)])
     }
 

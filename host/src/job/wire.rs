@@ -379,10 +379,14 @@ impl Wirer<'_> {
                 name: node.name.clone(),
                 role: node.role,
                 tasks: self.metrics[&(self.unit_of(at), at)].clone(),
+                reports: match &self.with.blueprint.parts[at] {
+                    Part::Operator(factory) => factory.reports(),
+                    Part::Source(_) | Part::Sink(_) => vec![],
+                },
             })
             .collect();
         let tasks = self.metrics[&(Unit::Dead, nodes.len())].clone();
-        all.push(NodeStatus { name: DEAD_LETTERS.to_string(), role: Role::Sink, tasks });
+        all.push(NodeStatus { name: DEAD_LETTERS.to_string(), role: Role::Sink, tasks, reports: vec![] });
         Status::new(all)
     }
 }

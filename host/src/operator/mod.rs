@@ -7,9 +7,10 @@ pub mod window; // panes over time
 
 use crate::dead_letter::DeadLetter;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
-use crate::telemetry::NodeMetrics;
+use crate::telemetry::{GuestMetrics, NodeMetrics};
 use dataflow::record::Batch;
 use dataflow::time::Timestamp;
+use std::sync::Arc;
 
 /// The logic of one operator in one task. Called from one thread.
 ///
@@ -92,6 +93,11 @@ impl Emitter {
 pub trait OperatorFactory: Send + Sync {
     /// The states it keeps, by name. Their numbers come back in `TaskInfo::states`, in this order.
     fn states(&self) -> Vec<StateDeclaration>;
+
+    /// What its guests report of themselves, over all tasks.
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        vec![]
+    }
 
     /// The operator for one task.
     ///

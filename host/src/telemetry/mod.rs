@@ -1,8 +1,10 @@
 //! What is counted, per node of the job. Tasks add, the progress display and the summary read. Names, units and meaning
 //! stand beside each counter.
 
+mod reported;
 mod status;
 
+pub use reported::{GuestMetrics, MetricValue};
 pub use status::{CheckpointStatus, NodeStatus, Status};
 
 use dataflow::time::{START, Timestamp};

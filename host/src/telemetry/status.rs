@@ -1,6 +1,6 @@
 //! What a running job tells of itself: counters per node, and its checkpoints. Read by the progress display and the summary.
 
-use super::{Counter, NodeMetrics};
+use super::{Counter, GuestMetrics, MetricValue, NodeMetrics};
 use dataflow::checkpoint::CheckpointId;
 use dataflow::graph::Role;
 use dataflow::time::Timestamp;
@@ -24,6 +24,8 @@ pub struct NodeStatus {
     pub role: Role,
     /// Counters of each of its tasks.
     pub tasks: Vec<Arc<NodeMetrics>>,
+    /// What its guests report.
+    pub reports: Vec<Arc<GuestMetrics>>,
 }
 
 /// How checkpoints go.
@@ -89,6 +91,22 @@ impl NodeStatus {
     /// A counter, summed over the node's tasks.
     pub fn sum(&self, counter: impl Fn(&NodeMetrics) -> &Counter) -> u64 {
         self.tasks.iter().map(|task| counter(task).get()).sum()
+    }
+
+    /// What its guests report, by name.
+    pub fn reported(&self) -> Vec<(String, MetricValue)> {
+        self.reports.iter().flat_map(|report| report.read()).collect()
+    }
+
+    /// How its tasks' time was spent: the parts busy, blocked by a full output, and idle.
+    pub fn time_spent(&self) -> [f64; 3] {
+        let spent = [
+            self.sum(|task| &task.busy_ns),
+            self.sum(|task| &task.blocked_ns),
+            self.sum(|task| &task.idle_ns),
+        ];
+        let all = spent.iter().sum::<u64>().max(1) as f64;
+        spent.map(|part| part as f64 / all)
     }
 
     /// The watermark that all its tasks have reached.

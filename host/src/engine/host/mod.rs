@@ -4,11 +4,11 @@ mod log;
 mod metrics;
 mod state;
 
-pub use metrics::{GuestMetrics, MetricValue};
 pub use state::StateCalls;
 
 use super::bindings::{self, aggregator, processor};
 use super::limits::{Limiter, Limits};
+use crate::telemetry::GuestMetrics;
 use dataflow::time::Timestamp;
 use log::LogBudget;
 use std::sync::Arc;

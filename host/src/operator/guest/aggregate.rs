@@ -5,10 +5,11 @@ use super::lower::Lowering;
 use super::settings::{GuestSettings, OnError};
 use crate::engine::aggregator::{Accumulated, accumulators};
 use crate::engine::description::AggregatorDescription;
-use crate::engine::host::{GuestMetrics, Site};
+use crate::engine::host::Site;
 use crate::engine::{Aggregator as Instance, Component, Fault, FaultKind};
 use crate::operator::TaskInfo;
 use crate::operator::window::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
+use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use dataflow::record::{Batch, Blobs, Change, Column, Field};
 use dataflow::restart::Permanent;
@@ -41,11 +42,6 @@ impl GuestAggregator {
         Ok(Self { column: column.into(), component, description, settings, metrics })
     }
 
-    /// What its guests report.
-    pub fn metrics(&self) -> Arc<GuestMetrics> {
-        self.metrics.clone()
-    }
-
     fn lowering(&self) -> Lowering {
         let fields = self.settings.inputs.first().map(|input| input.fields.clone()).unwrap_or_default();
         Lowering { input: 0, fields, whole_values: self.description.whole_values, headers: false }
@@ -67,6 +63,10 @@ impl Aggregator for GuestAggregator {
 
     fn reads(&self) -> Vec<usize> {
         self.lowering().fields.iter().filter(|field| field.required).filter_map(|field| field.column).collect()
+    }
+
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        vec![self.metrics.clone()]
     }
 
     fn create(&self, task: &TaskInfo) -> anyhow::Result<Box<dyn Accumulate>> {

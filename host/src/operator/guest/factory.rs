@@ -9,9 +9,10 @@ use super::timers::{self, Clocks};
 use super::{GuestOperator, live};
 use crate::engine::Component;
 use crate::engine::description::{Description, State};
-use crate::engine::host::{GuestMetrics, Site, StateCalls};
+use crate::engine::host::{Site, StateCalls};
 use crate::operator::{Operator, OperatorFactory, TaskInfo};
 use crate::state::{Keyed, StateDeclaration};
+use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, ensure};
 use dataflow::key::KeyGroup;
 use std::sync::Arc;
@@ -64,11 +65,6 @@ impl GuestFactory {
     pub fn description(&self) -> &Description {
         &self.shared.description
     }
-
-    /// What the operator's guests report.
-    pub fn metrics(&self) -> Arc<GuestMetrics> {
-        self.shared.metrics.clone()
-    }
 }
 
 /// The fields that the guest wants of input `index`, in the order of declaration.
@@ -84,6 +80,10 @@ impl OperatorFactory for GuestFactory {
     fn states(&self) -> Vec<StateDeclaration> {
         let description = &self.shared.description;
         description.states.iter().map(declaration).chain(timers::states(description)).collect()
+    }
+
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        vec![self.shared.metrics.clone()]
     }
 
     fn create(&self, task: &TaskInfo) -> anyhow::Result<Box<dyn Operator>> {

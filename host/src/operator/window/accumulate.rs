@@ -2,8 +2,10 @@
 //! decides when they are needed; an implementation computes and keeps nothing.
 
 use crate::operator::TaskInfo;
+use crate::telemetry::GuestMetrics;
 use dataflow::record::{Batch, Blobs, Column, Field};
 use dataflow::time::Timestamp;
+use std::sync::Arc;
 
 /// Makes what a window computes, for each task.
 pub trait Aggregator: Send + Sync {
@@ -18,6 +20,11 @@ pub trait Aggregator: Send + Sync {
 
     /// Columns of the batch that it reads: a row whose value there could not be taken is put aside.
     fn reads(&self) -> Vec<usize>;
+
+    /// What its guests report of themselves, over all tasks.
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        vec![]
+    }
 
     /// For one task.
     ///

@@ -7,6 +7,7 @@
 use super::firing::one;
 use super::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 use crate::operator::TaskInfo;
+use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, bail};
 use dataflow::key::{push_varint, take_varint};
 use dataflow::record::{Blobs, Column, Field};
@@ -40,6 +41,10 @@ impl Aggregator for Combined {
 
     fn reads(&self) -> Vec<usize> {
         self.parts.iter().flat_map(|part| part.reads()).collect()
+    }
+
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        self.parts.iter().flat_map(|part| part.reports()).collect()
     }
 
     fn create(&self, task: &TaskInfo) -> anyhow::Result<Box<dyn Accumulate>> {

@@ -5,6 +5,7 @@ use super::operator::WindowOperator;
 use super::panes;
 use crate::operator::{Operator, OperatorFactory, TaskInfo};
 use crate::state::{StateDeclaration, StateKind};
+use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, bail};
 use dataflow::record::Schema;
 use dataflow::window::{Lateness, Tumbling};
@@ -71,6 +72,10 @@ impl OperatorFactory for WindowFactory {
             kind: StateKind::Windows,
             ttl: None,
         }]
+    }
+
+    fn reports(&self) -> Vec<Arc<GuestMetrics>> {
+        self.aggregator.reports()
     }
 
     fn create(&self, task: &TaskInfo) -> anyhow::Result<Box<dyn Operator>> {
