@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+/// How a job names a component of `tests/guests`; those have no native twins.
+const TEST_GUESTS: &str = "component: guests/";
+
 /// One job and what it must give.
 #[derive(Clone)]
 pub(crate) struct Case {
@@ -35,6 +38,8 @@ pub(crate) struct Stage {
     folder: tempfile::TempDir,
     job: String,
     native: bool,
+    /// The job file, without other keys.
+    text: String,
 }
 
 /// A second data directory.
@@ -54,7 +59,7 @@ pub(crate) fn all() -> Vec<Case> {
             for job in jobs.map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name")) {
                 let name = format!("{}/{job}", folder.file_name().expect("a folder has a name").to_string_lossy());
                 let case = Case { name, folder: folder.clone(), job, native: false };
-                if case.text().contains("component:") {
+                if case.text().contains("component:") && !case.text().contains(TEST_GUESTS) {
                     cases.push(Case { name: format!("{}, native", case.name), native: true, ..case.clone() });
                 }
                 cases.push(case);
@@ -78,11 +83,12 @@ impl Case {
         self.text().contains("mode: add") && self.text().contains("immediate: true")
     }
 
-    /// A copy to run in. `keys` are put in front of the job's own, which must not have them.
+    /// A copy to run in. `keys`, a line each, take the place of the job's own.
     pub(crate) fn stage(&self, keys: &str) -> Stage {
         let folder = tempfile::tempdir().expect("a scratch folder");
         copy_data(&self.folder, folder.path());
-        let mut text = self.text();
+        let guests = format!("component: {}/", root().join("tests/guests").display());
+        let mut text = self.text().replace(TEST_GUESTS, &guests);
         for project in fs::read_dir(&self.folder).expect("readable").map(|entry| entry.expect("readable").path()) {
             if project.join("Cargo.toml").exists() {
                 let name = project.file_name().expect("a folder has a name").to_string_lossy().into_owned();
@@ -90,14 +96,9 @@ impl Case {
                 text = text.replace(&format!("component: {name} "), &format!("component: {} ", project.display()));
             }
         }
-        let first = keys.split(':').next().unwrap_or_default();
-        let own: String = text
-            .lines()
-            .filter(|line| first.is_empty() || !line.starts_with(&format!("{first}:")))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        fs::write(folder.path().join(format!("{}.yaml", self.job)), format!("{keys}\n{own}")).expect("writable");
-        Stage { folder, job: self.job.clone(), native: self.native }
+        let stage = Stage { folder, job: self.job.clone(), native: self.native, text };
+        stage.write(keys);
+        stage
     }
 
     /// What must come out.
@@ -132,6 +133,15 @@ impl Case {
 }
 
 impl Stage {
+    /// Writes the job file with `keys` in the place of its own; runs that follow go on with it.
+    pub(crate) fn write(&self, keys: &str) {
+        let replaced: Vec<&str> = keys.lines().filter_map(|line| line.split_once(':')).map(|(key, _)| key).collect();
+        let is_own = |line: &&str| line.split_once(':').is_none_or(|(key, _)| !replaced.contains(&key));
+        let own: String = self.text.lines().filter(is_own).map(|line| format!("{line}\n")).collect();
+        let file = self.folder.path().join(format!("{}.yaml", self.job));
+        fs::write(file, format!("{keys}\n{own}")).expect("writable");
+    }
+
     /// Runs the job, dying where `fail_at` says.
     pub(crate) fn run(&self, fail_at: &str) -> Output {
         self.run_with(&[("MILLSTREAM_FAIL_AT", fail_at)])

@@ -48,6 +48,8 @@ pub struct Input {
     pub wants: Vec<Field>,
     /// It reads whole values. A sink does where its port declares no columns and the job names none.
     pub whole_values: bool,
+    /// Every task gets every row.
+    pub broadcast: bool,
 }
 
 /// One output of a node.
@@ -306,7 +308,8 @@ fn chained_to(nodes: &[Node], at: usize) -> Option<usize> {
     let [input] = node.inputs.as_slice() else { return None };
     let from = &nodes[input.from.0];
     let stays = input.key.is_empty() || from.ports[input.from.1].keyed_by == input.key;
-    (from.role == Role::Operator && from.parallelism == node.parallelism && stays).then_some(input.from.0)
+    let is_chained = from.role == Role::Operator && from.parallelism == node.parallelism && stays && !input.broadcast;
+    is_chained.then_some(input.from.0)
 }
 
 #[cfg(test)]
@@ -327,7 +330,7 @@ mod tests {
             fields: columns.iter().map(|&column| Field::new(column, ValueType::Int)).collect(),
         });
         let key = if key.is_empty() { vec![] } else { vec![key.to_string()] };
-        let inputs = vec![Input { from, key, wants: wants.to_vec(), whole_values: false }];
+        let inputs = vec![Input { from, key, wants: wants.to_vec(), ..Input::default() }];
         let ports = vec![Port { columns, ..Port::default() }];
         Node { name: name.into(), role: Role::Operator, parallelism: 1, inputs, ports }
     }
@@ -376,6 +379,9 @@ mod tests {
         assert_eq!(plan(&nodes).unwrap().chains, [vec![1, 2], vec![3]]);
         nodes[2].parallelism = 2;
         assert_eq!(plan(&nodes).unwrap().chains, [vec![1], vec![2], vec![3]]);
+        nodes[2].parallelism = 1;
+        nodes[2].inputs[0] = Input { from: (1, 0), broadcast: true, ..Input::default() };
+        assert_eq!(plan(&nodes).unwrap().chains, [vec![1], vec![2], vec![3]], "what goes to all tasks is sent");
     }
 
     #[test]

@@ -155,8 +155,12 @@ mod tests {
     use std::sync::Arc;
 
     fn status() -> Status {
-        let node =
-            |name: &str, role| NodeStatus { name: name.into(), role, tasks: vec![Arc::default(), Arc::default()], reports: vec![] };
+        let node = |name: &str, role| NodeStatus {
+            name: name.into(),
+            role,
+            tasks: vec![Arc::default(), Arc::default()],
+            reports: vec![],
+        };
         Status::new(vec![node("rides", Role::Source), node("per-minute", Role::Operator)])
     }
 

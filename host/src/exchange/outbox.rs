@@ -23,6 +23,8 @@ pub enum Partitioning {
     Forward(usize),
     /// One after the other, batch by batch.
     RoundRobin,
+    /// Every one.
+    Broadcast,
 }
 
 /// One output edge of one task.
@@ -60,6 +62,7 @@ impl Outbox {
                 self.next = (self.next + 1) % self.senders.len();
                 self.push(self.next, Element::Batch(Box::new(batch)));
             }
+            Partitioning::Broadcast => self.send_signal(&Element::Batch(Box::new(batch))),
             Partitioning::ByKey { columns, pointers, reader } => {
                 let keyed = key_batch(&mut self.keying, batch, columns, pointers, reader, dead);
                 self.split(keyed);
@@ -67,7 +70,7 @@ impl Outbox {
         }
     }
 
-    /// Sends a signal to every reading task.
+    /// Sends an element, most often a signal, to every reading task.
     pub fn send_signal(&mut self, signal: &Element) {
         for task in 0..self.senders.len() {
             self.push(task, signal.clone());
@@ -209,6 +212,17 @@ mod tests {
             }
         }
         assert_eq!((rows, owner.len(), dead.len()), (200, 50, 0));
+    }
+
+    #[test]
+    fn every_task_gets_every_row_of_a_broadcast() {
+        let (senders, receivers): (_, Vec<Receiver>) =
+            (0..3).map(|_| channel(1 << 20, Arc::default(), Arc::default())).unzip();
+        let mut outbox = Outbox::new(senders, Partitioning::Broadcast, 128);
+        outbox.send_batch(cities(&[Some("Pune"), None]), &mut vec![]);
+        for receiver in &receivers {
+            assert_eq!(received(receiver).iter().map(Batch::len).collect::<Vec<_>>(), [2]);
+        }
     }
 
     #[test]

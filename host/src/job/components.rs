@@ -58,6 +58,14 @@ fn processor(description: &Description) -> Described {
         outputs: description.outputs.iter().map(|output| (output.name.clone(), columns(output))).collect(),
         keyed: !description.timers.is_empty()
             || description.states.iter().any(|state| state.kind != StateKind::BroadcastMap),
+        endless: description
+            .states
+            .iter()
+            .filter(|state| {
+                description.timers.is_empty() && state.kind != StateKind::BroadcastMap && state.ttl.is_none()
+            })
+            .map(|state| state.name.clone())
+            .collect(),
     }
 }
 

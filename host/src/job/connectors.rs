@@ -101,7 +101,7 @@ pub(super) fn sink_input(sink: &definition::Sink, from: (usize, usize), is_decla
     let named = columns.iter().chain(key).map(|pointer| Field::new(pointer, ValueType::Scalar));
     let wants: Vec<Field> = if is_declared { vec![] } else { named.collect() };
     let whole_values = !is_declared && (columns.is_empty() || raw);
-    Input { from, key: vec![], wants, whole_values }
+    Input { from, wants, whole_values, ..Input::default() }
 }
 
 fn make_generator(

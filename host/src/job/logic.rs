@@ -195,7 +195,8 @@ impl WindowLogic {
             By::Guest { component, .. } => component.aggregator().is_ok_and(|description| description.whole_values),
             By::Host { .. } => false,
         };
-        Input { from, key: self.key.clone(), wants, whole_values: self.aggregates.iter().any(reads_values) }
+        let whole_values = self.aggregates.iter().any(reads_values);
+        Input { from, key: self.key.clone(), wants, whole_values, ..Input::default() }
     }
 
     fn factory(&self, nodes: &[Node], plan: &Plan, at: usize) -> anyhow::Result<Arc<dyn OperatorFactory>> {
@@ -281,11 +282,12 @@ impl GuestLogic {
             let wants = self.fields_of(described).map(|field| self.field(field)).collect();
             let key = operator.inputs[given].key.clone();
             ensure!(
-                !key.is_empty() || !self.is_keyed(),
+                !key.is_empty() || !self.is_keyed() || operator.inputs[given].broadcast,
                 "operator `{}` keeps state or sets timers, so its input needs a key: add `key: /field`",
                 operator.name
             );
-            Ok(Input { from: froms[given], key, wants, whole_values: self.description.whole_values })
+            let (whole_values, broadcast) = (self.description.whole_values, operator.inputs[given].broadcast);
+            Ok(Input { from: froms[given], key, wants, whole_values, broadcast })
         };
         order.iter().enumerate().map(one).collect()
     }
@@ -329,7 +331,7 @@ impl GuestLogic {
             .enumerate()
             .map(|(input, edge): (usize, &Edge)| GuestInput {
                 fields: sources(self.fields_of(input), &edge.wants),
-                broadcast: false,
+                broadcast: nodes[at].inputs[input].broadcast,
             })
             .collect();
         let read = |port| nodes.iter().any(|node| node.inputs.iter().any(|input| input.from == (at, port)));
@@ -347,7 +349,7 @@ pub(super) struct NativeLogic(pub(super) Arc<dyn native::Logic>);
 impl NativeLogic {
     fn input(&self, operator: &Operator, from: (usize, usize)) -> Input {
         let key = operator.inputs[0].key.clone();
-        Input { from, key, wants: self.0.fields().fields, whole_values: false }
+        Input { from, key, wants: self.0.fields().fields, ..Input::default() }
     }
 
     fn factory(self, plan: &Plan, at: usize) -> Arc<dyn OperatorFactory> {

@@ -183,7 +183,9 @@ impl Wirer<'_> {
         let blueprint = self.with.blueprint;
         let reader = self.unit_of(node);
         let (edge, reading) = (&blueprint.plan.inputs[node][input], &blueprint.nodes[node]);
-        let partitioning = if !edge.key.is_empty() {
+        let partitioning = if reading.inputs[input].broadcast {
+            Partitioning::Broadcast
+        } else if !edge.key.is_empty() {
             let pointers = reading.inputs[input].key.clone();
             Partitioning::ByKey { columns: edge.key.clone(), pointers, reader: reading.name.clone() }
         } else if self.parallelism(sender.0) == self.parallelism(reader) {

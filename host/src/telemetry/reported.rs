@@ -101,9 +101,8 @@ impl GuestMetrics {
 fn metrics_are_summed_and_shown_by_their_kind() {
     let metrics = GuestMetrics::new(3);
     let counter = metrics.register("seen".into(), MetricValue::Counter(0)).unwrap();
-    let times = metrics
-        .register("ms".into(), MetricValue::Histogram { count: 3, sum: 7.0, min: 1.0, max: 4.5 })
-        .unwrap();
+    let times =
+        metrics.register("ms".into(), MetricValue::Histogram { count: 3, sum: 7.0, min: 1.0, max: 4.5 }).unwrap();
     assert_eq!((counter, times, metrics.register("seen".into(), MetricValue::Counter(0))), (0, 1, Ok(0)));
     let add = |value: &mut MetricValue| {
         if let MetricValue::Counter(sum) = value {

@@ -100,11 +100,7 @@ impl NodeStatus {
 
     /// How its tasks' time was spent: the parts busy, blocked by a full output, and idle.
     pub fn time_spent(&self) -> [f64; 3] {
-        let spent = [
-            self.sum(|task| &task.busy_ns),
-            self.sum(|task| &task.blocked_ns),
-            self.sum(|task| &task.idle_ns),
-        ];
+        let spent = [self.sum(|task| &task.busy_ns), self.sum(|task| &task.blocked_ns), self.sum(|task| &task.idle_ns)];
         let all = spent.iter().sum::<u64>().max(1) as f64;
         spent.map(|part| part as f64 / all)
     }

@@ -70,14 +70,23 @@ fn check_guest(
     known: &Outputs,
     problems: &mut Vec<Problem>,
 ) {
-    let (names, keyed) = match components.get(path_of(guest)) {
-        Some(Described::Processor { inputs, keyed, .. }) => (inputs, *keyed),
-        Some(Described::Aggregator { .. }) => {
-            problems.push(wrong_world(guest, "aggregator", "processor", "an operator"));
-            return;
-        }
-        None => return,
-    };
+    let (names, keyed) =
+        match components.get(path_of(guest)) {
+            Some(Described::Processor { inputs, keyed, endless, .. }) => {
+                if let (Some(state), false) = (endless.first(), guest.keep_forever) {
+                    let message = format!("`{}` keeps the state `{state}` of every key without end", operator.name);
+                    problems.push(Problem::at(guest.place, message).hint(
+                        "give it a time to live in the component, clear it by timers, or say `keep: forever` here",
+                    ));
+                }
+                (inputs, *keyed)
+            }
+            Some(Described::Aggregator { .. }) => {
+                problems.push(wrong_world(guest, "aggregator", "processor", "an operator"));
+                return;
+            }
+            None => return,
+        };
     let by_name = operator.inputs.iter().any(|input| input.name.is_some());
     for input in &operator.inputs {
         let index = match &input.name {
@@ -89,7 +98,7 @@ fn check_guest(
             problems.push(Problem::at(input.from.place, message).hint(format!("it has {}", names.join(", "))));
         }
         guest_fields(guest, components, &input.from, index, known, problems);
-        if keyed && input.key.is_empty() {
+        if keyed && input.key.is_empty() && !input.broadcast {
             let message = format!("`{}` remembers by key, and its input `{}` has none", operator.name, input.from.node);
             problems.push(Problem::at(operator.place, message).hint("e.g. `key: /city`"));
         }

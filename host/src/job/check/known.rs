@@ -25,6 +25,8 @@ pub enum Described {
         outputs: Vec<(String, Columns)>,
         /// It has states or timers of its records' keys.
         keyed: bool,
+        /// States by key that nothing ever ends: no time to live, and no timers that could clear them.
+        endless: Vec<String>,
     },
     /// It is of the world `aggregator`.
     Aggregator {

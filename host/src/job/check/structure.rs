@@ -1,7 +1,7 @@
 //! Names and references: every node has its own name, and whoever reads names a node that is there.
 
 use crate::job::definition::problem::{Problem, did_you_mean};
-use crate::job::definition::{Definition, Logic, OnExcess, Place, Reference};
+use crate::job::definition::{Definition, Logic, OnExcess, Operator, Place, Reference};
 
 pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
     distinct_names(definition, problems);
@@ -16,11 +16,27 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
         if parallelism > usize::from(definition.max_parallelism) {
             problems.push(too_parallel(&format!("`{}`", operator.name), parallelism, definition, operator.place));
         }
+        if matches!(operator.logic, Logic::Window(_)) {
+            one_input(operator, problems);
+        }
         let tasks = operator.parallelism.unwrap_or(definition.parallelism);
         if matches!(operator.logic, Logic::Window(_)) && tasks > 1 && operator.inputs.iter().any(|i| i.key.is_empty()) {
             let message = format!("the window `{}` has no key, so it must run in one task", operator.name);
             problems.push(Problem::at(operator.place, message).hint("give it a `key`, or `parallelism: 1`"));
         }
+    }
+}
+
+fn one_input(window: &Operator, problems: &mut Vec<Problem>) {
+    if window.inputs.len() > 1 {
+        let message =
+            format!("the window `{}` has {} inputs, and a window reads one", window.name, window.inputs.len());
+        problems.push(Problem::at(window.place, message).hint("give each input a window of its own"));
+    }
+    for input in window.inputs.iter().filter(|input| input.broadcast) {
+        let message =
+            format!("the window `{}` would count the records of `{}` in every task", window.name, input.from.node);
+        problems.push(Problem::at(window.place, message).hint("`broadcast` is for components: leave it out"));
     }
 }
 

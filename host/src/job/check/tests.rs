@@ -33,9 +33,22 @@ fn components() -> Components {
         inputs: vec!["panes".into()],
         outputs: vec![("main".into(), Columns::Declared(alert)), ("calm".into(), Columns::Open)],
         keyed: true,
+        endless: vec![],
+    };
+    let total = Described::Processor {
+        fields: vec![],
+        inputs: vec!["rides".into(), "rules".into()],
+        outputs: vec![("main".into(), Columns::Open)],
+        keyed: true,
+        endless: vec!["total".into()],
     };
     let score = Described::Aggregator { fields: vec![field("fare", "/fare")], result_type: ValueType::Float };
-    [("components/surge.wasm".into(), surge), ("components/score.wasm".into(), score)].into()
+    [
+        ("components/surge.wasm".into(), surge),
+        ("components/total.wasm".into(), total),
+        ("components/score.wasm".into(), score),
+    ]
+    .into()
 }
 
 fn refusal(name: &str, text: &str) -> Option<String> {

@@ -8,7 +8,8 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
         check_source(source, problems);
     }
     for operator in definition.operators.iter().filter(|operator| matches!(operator.logic, Logic::Window(_))) {
-        for source in sources_of(definition, operator).iter().filter(|source| source.event_time.is_none()) {
+        let untimed = |source: &&&Source| source.event_time.is_none() && !lacks_any_time(source);
+        for source in sources_of(definition, operator).iter().filter(untimed) {
             let message = format!(
                 "the window `{}` needs event time, and the source `{}` says of no field that it holds it",
                 operator.name, source.name
@@ -19,7 +20,20 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
     }
 }
 
+/// Whether no record of it would have a time. Generated records have one of their own.
+fn lacks_any_time(source: &Source) -> bool {
+    let timed = source.event_time.is_some() || source.arrival.is_some();
+    !timed && matches!(source.connector, SourceConnector::File(_))
+}
+
 fn check_source(source: &Source, problems: &mut Vec<Problem>) {
+    if lacks_any_time(source) {
+        let message =
+            format!("the source `{}` says of no field that it holds a time, and every record needs one", source.name);
+        problems.push(Problem::at(source.place, message).hint(
+            "e.g. `event_time: { field: /time, format: rfc3339 }`, or `arrival: { field: /received_at }` where that is all there is",
+        ));
+    }
     let watermark = &source.watermark;
     if source.event_time.is_some() && watermark.bound_ms.is_none() && watermark.emit != Emit::AtEnd {
         let message = format!("the source `{}` has event time and no bound: how late may records come?", source.name);

@@ -248,7 +248,7 @@ pub const OPERATOR: Group = Group {
         ),
         key(
             "inputs",
-            "list of references, or map of names to `{ from, key }`",
+            "list of references, or map of names to `{ from, key, broadcast }`",
             Open("`input`"),
             "Several inputs; a map gives them the component's names.",
         ),
@@ -264,6 +264,12 @@ pub const INPUT: Group = Group {
     keys: &[
         key("from", "reference", Required, "What it reads."),
         key("key", "pointer or list of pointers", Open("the operator's"), "The fields that make its records' key."),
+        key(
+            "broadcast",
+            "boolean",
+            Is("false"),
+            "Every task gets every record, and may write broadcast maps for it. Such an input has no key.",
+        ),
     ],
 };
 
@@ -315,6 +321,18 @@ pub const AGGREGATE: Group = Group {
             "What the field is read as; ints are added exactly.",
         ),
     ],
+};
+
+/// Keys of a component that is an operator.
+pub const PROCESSOR: Group = Group {
+    title: "An operator with a component",
+    says: "Beside the keys of a component.",
+    keys: &[key(
+        "keep",
+        "`forever`",
+        Open("refused where the component needs it"),
+        "States by key that have neither a time to live nor timers are meant to be kept without end.",
+    )],
 };
 
 /// Keys of a component.
@@ -427,7 +445,7 @@ pub const SQLITE_SINK: Group = Group {
 };
 
 /// All of them, in the documentation's order.
-pub const GROUPS: [&Group; 22] = [
+pub const GROUPS: [&Group; 23] = [
     &JOB,
     &CHECKPOINT,
     &STATE,
@@ -445,6 +463,7 @@ pub const GROUPS: [&Group; 22] = [
     &WINDOW,
     &AGGREGATE,
     &COMPONENT,
+    &PROCESSOR,
     &LIMITS,
     &SINK,
     &STDOUT_SINK,

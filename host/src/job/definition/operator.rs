@@ -30,6 +30,8 @@ pub struct Input {
     pub from: Reference,
     /// The fields that make its key, in order; empty: not keyed.
     pub key: Vec<Pointer>,
+    /// Every task gets every record.
+    pub broadcast: bool,
 }
 
 /// What an operator does.
@@ -122,6 +124,8 @@ pub struct Guest {
     pub on_error: OnError,
     /// What one instance may use.
     pub limits: Limits,
+    /// States without an end are meant.
+    pub keep_forever: bool,
 }
 
 /// Where a component's code is.

@@ -23,12 +23,14 @@ pub(super) fn operator(reader: &Reader<'_>, key: &Key, node: &Node) -> Operator 
     let mut section = Section::new(reader, format!("operators.{}", key.name), node, &[&keys::OPERATOR]);
     let logic = if section.has("component") {
         section.also(&keys::COMPONENT);
+        section.also(&keys::PROCESSOR);
         section.refuse_unknown(&[&keys::WINDOW_OPERATOR]);
-        Logic::Guest(guest(&section))
+        let keep_forever = section.optional_choice("keep", &[("forever", true)]).unwrap_or(false);
+        Logic::Guest(Guest { keep_forever, ..guest(&section) })
     } else {
         section.also(&keys::WINDOW_OPERATOR);
         if section.has("window") || section.has("aggregate") {
-            section.refuse_unknown(&[&keys::COMPONENT]);
+            section.refuse_unknown(&[&keys::COMPONENT, &keys::PROCESSOR]);
             Logic::Window(window(&section))
         } else {
             let problem = Problem::at(key.place, format!("the operator `{}` does nothing", key.name));
@@ -57,14 +59,14 @@ fn inputs(section: &Section<'_>, name: &Key) -> Vec<Input> {
     match (section.node("input"), several) {
         (Some(_), None) => {
             let from = section.optional("input", reference);
-            from.into_iter().map(|from| Input { name: None, from, key: key.clone() }).collect()
+            from.into_iter().map(|from| Input { name: None, from, key: key.clone(), broadcast: false }).collect()
         }
         (None, Some(Node { value: Value::Map(entries), .. })) => {
             entries.iter().map(|(name, node)| named_input(section, name, node, &key)).collect()
         }
         (None, Some(Node { value: Value::List(nodes), .. })) if !nodes.is_empty() => {
             let references = section.optional("inputs", |node| super::super::section::one_or_more(node, reference));
-            let input = |from| Input { name: None, from, key: key.clone() };
+            let input = |from| Input { name: None, from, key: key.clone(), broadcast: false };
             references.unwrap_or_default().into_iter().map(input).collect()
         }
         (given, several) => {
@@ -83,15 +85,25 @@ fn inputs(section: &Section<'_>, name: &Key) -> Vec<Input> {
 fn named_input(section: &Section<'_>, name: &Key, node: &Node, key: &[Pointer]) -> Input {
     if let Value::Text(_) = node.value {
         let from = reference(node).expect("text is a reference");
-        return Input { name: Some(name.name.clone()), from, key: key.to_vec() };
+        return Input { name: Some(name.name.clone()), from, key: key.to_vec(), broadcast: false };
     }
     let entry = Section::new(section.reader, format!("inputs.{}", name.name), node, &[&keys::INPUT]);
     entry.refuse_unknown(&[]);
     let own = entry.pointers("key");
+    let broadcast = entry.boolean("broadcast");
+    if broadcast && entry.has("key") {
+        let message = format!("the input `{}` has a key, and is broadcast: every task gets every record", name.name);
+        section.reader.problem(Problem::at(entry.place_of("key"), message).hint("leave out one of the two"));
+    }
     Input {
         name: Some(name.name.clone()),
         from: entry.reference("from"),
-        key: if entry.has("key") { own } else { key.to_vec() },
+        key: match (broadcast, entry.has("key")) {
+            (true, _) => vec![],
+            (false, true) => own,
+            (false, false) => key.to_vec(),
+        },
+        broadcast,
     }
 }
 
@@ -210,6 +222,7 @@ fn guest(section: &Section<'_>) -> Guest {
         fields: section.optional("fields", fields).unwrap_or_default(),
         on_error: section.choice("on_error", &errors),
         limits: limits(&section.section("limits", &keys::LIMITS)),
+        keep_forever: false,
     }
 }
 
