@@ -26,6 +26,12 @@ pub fn summing() -> &'static [u8] {
     BUILT.get_or_init(|| built("summing").expect("the test guests build"))
 }
 
+/// A processor that judges rides by limits from a broadcast input.
+pub fn limits() -> &'static [u8] {
+    static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
+    BUILT.get_or_init(|| built("limits").expect("the test guests build"))
+}
+
 /// The component of one crate of `tests/guests`.
 fn built(name: &str) -> Result<Vec<u8>> {
     let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests");

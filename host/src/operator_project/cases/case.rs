@@ -1,6 +1,6 @@
 //! The file of cases, as a person writes it: YAML or JSON, a list of cases.
 
-use crate::job::definition::units::time_ms;
+use crate::job::definition::units::{duration_ms, time_ms};
 use anyhow::{Context, anyhow};
 use dataflow::time::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -19,6 +19,9 @@ pub struct Case {
     /// Fields taken from elsewhere than the component says, by its names.
     #[serde(default)]
     pub fields: BTreeMap<String, String>,
+    /// Of an aggregator: the length of its windows, ms.
+    #[serde(default, rename = "window", deserialize_with = "span")]
+    pub window_ms: Option<i64>,
     /// What happens, in order.
     pub steps: Vec<Step>,
     /// What must have come out at the end.
@@ -132,6 +135,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Case>> {
         .map_err(|error| anyhow!("{error}").context(format!("the cases {} are wrong", path.display())))
 }
 
+/// A duration with its unit.
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    duration_ms(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+}
+
 /// RFC 3339, or milliseconds since 1970 UTC.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     match Value::deserialize(deserializer)? {
@@ -154,7 +162,7 @@ mod tests {
     #[test]
     fn a_file_of_cases_says_what_happens_in_order() {
         let cases = cases(
-            "- case: one\n  config: { limit: 3 }\n  steps:\n    - { record: { a: 1 }, key: [x, 2], time: 1970-01-01T00:00:01Z }\n    \
+            "- case: one\n  config: { limit: 3 }\n  window: 1m\n  steps:\n    - { record: { a: 1 }, key: [x, 2], time: 1970-01-01T00:00:01Z }\n    \
              - { watermark: 5 }\n    - { clock: 6 }\n    - end\n  expect:\n    main: [{ b: 2 }]\n    dead: [too big]\n    \
              state: [{ state: total, key: x, value: 3 }]\n",
         )
@@ -168,6 +176,7 @@ mod tests {
         assert_eq!(case.expect.outputs["main"], [serde_json::json!({"b": 2})]);
         assert!(matches!(&case.expect.dead, Dead::Reasons(reasons) if reasons == &["too big"]));
         assert_eq!(case.expect.state[0].value, serde_json::json!(3));
+        assert_eq!(case.window_ms, Some(60_000));
     }
 
     #[test]

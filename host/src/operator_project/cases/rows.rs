@@ -1,14 +1,14 @@
 //! Records of a case become batches as a task would hand them in, and what comes out becomes JSON again.
 
 use super::case::Record;
-use crate::engine::description::{Description, Output, WantedField};
+use crate::engine::description::{Output, WantedField};
 use dataflow::key::{Keying, hash, parts};
 use dataflow::record::{Batch, Column, Raw, Value, ValueType};
 use serde_json::Value as Json;
 
 /// The fields that a component takes of an input.
-pub(super) fn fields(description: &Description, input: usize) -> impl Iterator<Item = &WantedField> {
-    description.fields.iter().filter(move |field| field.input.is_none_or(|it| it == input))
+pub(super) fn fields(fields: &[WantedField], input: usize) -> impl Iterator<Item = &WantedField> {
+    fields.iter().filter(move |field| field.input.is_none_or(|it| it == input))
 }
 
 /// Records of one input as a batch: a column per field at `pointers`, keys, whole values.

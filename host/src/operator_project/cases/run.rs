@@ -4,8 +4,9 @@ use super::case::{Case, Record, Step};
 use super::compare::{Outcome, differences};
 use super::rows;
 use crate::engine::Component;
-use crate::engine::description::Description;
-use crate::operator::guest::{FieldSource, GuestFactory, GuestInput, GuestSettings};
+use crate::engine::description::{Description, Output, WantedField};
+use crate::operator::guest::{FieldSource, GuestAggregator, GuestFactory, GuestInput, GuestSettings};
+use crate::operator::window::{WindowFactory, WindowSettings};
 use crate::operator::{Context, Due, Emitter, Operator, OperatorFactory, TaskInfo};
 use crate::state::memory::MemoryBackend;
 use crate::state::{Address, StateBackend, StateNumber, typed};
@@ -15,6 +16,7 @@ use dataflow::key::{KeyGroup, MAX_PARALLELISM_DEFAULT, hash, push_varint};
 use dataflow::record::{Batch, ValueType};
 use dataflow::time::{END, START, Timestamp};
 use serde_json::Value as Json;
+use std::sync::Arc;
 
 /// How a case is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +32,7 @@ pub enum Way {
 /// # Errors
 /// The component refuses the configuration, does not start, or the case names what it does not have.
 pub fn run(component: &Component, case: &Case, way: Way) -> anyhow::Result<Vec<String>> {
-    let description = component.processor()?;
-    let mut running = Running::start(component, case, way)?;
+    let mut running = Running::start(Subject::of(component, case, way)?)?;
     let mut steps = case.steps.iter().peekable();
     while let Some(step) = steps.next() {
         match step {
@@ -55,8 +56,9 @@ pub fn run(component: &Component, case: &Case, way: Way) -> anyhow::Result<Vec<S
     let states = case.expect.state.iter().map(|expected| running.state(&expected.state, &expected.key));
     running.outcome.states = states.collect::<anyhow::Result<_>>()?;
     for name in case.expect.outputs.keys() {
-        if name != MAIN && !description.outputs.iter().skip(1).any(|output| output.name == *name) {
-            let names: Vec<&str> = description.outputs.iter().skip(1).map(|output| output.name.as_str()).collect();
+        let sides = &running.subject.outputs[1..];
+        if name != MAIN && !sides.iter().any(|output| output.name == *name) {
+            let names: Vec<&str> = sides.iter().map(|output| output.name.as_str()).collect();
             bail!("the case expects rows of `{name}`; the component's outputs are {MAIN} {}", names.join(" "));
         }
     }
@@ -66,10 +68,121 @@ pub fn run(component: &Component, case: &Case, way: Way) -> anyhow::Result<Vec<S
 /// The main output's name in cases.
 const MAIN: &str = "main";
 
-struct Running<'a> {
-    description: &'a Description,
-    /// Pointer and type of each field, by input.
-    fields: Vec<Vec<(String, ValueType)>>,
+/// Pointer and type of each field of an input.
+type Fields = Vec<(String, ValueType)>;
+
+/// What a case runs: a component behind the operator that a job would make of it.
+struct Subject {
+    inputs: Vec<String>,
+    /// By input.
+    fields: Vec<Fields>,
+    /// Its outputs, the main one first.
+    outputs: Vec<Output>,
+    /// Columns of the main output that are compared; none: all.
+    shown: Option<Vec<usize>>,
+    states: Vec<String>,
+    factory: Box<dyn OperatorFactory>,
+}
+
+impl Subject {
+    fn of(component: &Component, case: &Case, way: Way) -> anyhow::Result<Self> {
+        match (component.processor(), case.window_ms) {
+            (Ok(description), None) => Self::processor(component, description, case, way),
+            (Ok(_), Some(_)) => {
+                bail!("the case has a `window`, which is for aggregators: the component is a processor")
+            }
+            (Err(_), Some(window_ms)) => Self::aggregator(component, window_ms, case, way),
+            (Err(_), None) => {
+                component.aggregator()?;
+                bail!("the component is an aggregator: give the case a `window`, such as `window: 1m`")
+            }
+        }
+    }
+
+    fn processor(component: &Component, description: &Description, case: &Case, way: Way) -> anyhow::Result<Self> {
+        let (fields, settings) = wiring(&description.fields, &description.inputs, case, way)?;
+        Ok(Self {
+            inputs: description.inputs.clone(),
+            fields,
+            outputs: description.outputs.clone(),
+            shown: None,
+            states: description.states.iter().map(|state| state.name.clone()).collect(),
+            factory: Box::new(GuestFactory::new("case", component.clone(), settings)?),
+        })
+    }
+
+    /// The only aggregate of tumbling windows, which send `key`, `window_start` and `result`.
+    fn aggregator(component: &Component, window_ms: i64, case: &Case, way: Way) -> anyhow::Result<Self> {
+        const SHOWN: [&str; 3] = ["key", "window_start", "result"];
+        let description = component.aggregator()?;
+        let inputs = vec![MAIN.to_string()];
+        let (fields, settings) = wiring(&description.fields, &inputs, case, way)?;
+        let is_keyed = |step: &Step| matches!(step, Step::Record(Record { key: Some(_), .. }));
+        let settings_of_window = WindowSettings {
+            size_ms: window_ms,
+            offset_ms: 0,
+            allowed_lateness_ms: 0,
+            key: if case.steps.iter().any(is_keyed) { vec!["/key".to_string()] } else { vec![] },
+            late_output: false,
+            input_retracts: false,
+        };
+        let aggregator = GuestAggregator::new("/result", component.clone(), settings)?;
+        let factory = WindowFactory::new(settings_of_window, Arc::new(aggregator))?;
+        let columns =
+            factory.schema().fields.into_iter().map(|field| (field.pointer[1..].to_string(), field.value_type));
+        let (shown, columns): (Vec<usize>, Vec<_>) =
+            columns.enumerate().filter(|(_, (name, _))| SHOWN.contains(&name.as_str())).unzip();
+        Ok(Self {
+            inputs,
+            fields,
+            outputs: vec![Output { name: MAIN.to_string(), columns }],
+            shown: Some(shown),
+            states: vec![],
+            factory: Box::new(factory),
+        })
+    }
+}
+
+/// Where each input's fields come from, and the settings that say so to the operator.
+fn wiring(
+    wanted: &[WantedField],
+    inputs: &[String],
+    case: &Case,
+    way: Way,
+) -> anyhow::Result<(Vec<Fields>, GuestSettings)> {
+    for name in case.fields.keys() {
+        if !wanted.iter().any(|field| field.name == *name) {
+            bail!("the case points the field `{name}` elsewhere; the component takes no such field");
+        }
+    }
+    let (mut fields, mut sources) = (vec![], vec![]);
+    for (input, name) in inputs.iter().enumerate() {
+        let wanted: Vec<_> = rows::fields(wanted, input).collect();
+        let pointer = |name: &String, own: &String| case.fields.get(name).unwrap_or(own).clone();
+        fields.push(wanted.iter().map(|field| (pointer(&field.name, &field.pointer), field.value_type)).collect());
+        let source = |(index, field): (usize, &&WantedField)| FieldSource {
+            name: field.name.clone(),
+            column: Some(index),
+            value_type: field.value_type,
+            required: field.required,
+        };
+        let is_of_it = |record: &Record| record.input.as_ref().map_or(input == 0, |given| given == name);
+        let keyed = |step: &Step| matches!(step, Step::Record(record) if record.key.is_some() && is_of_it(record));
+        // A case does not say which inputs are broadcast: one without keys may be.
+        let broadcast = !case.steps.iter().any(keyed);
+        sources.push(GuestInput { fields: wanted.iter().enumerate().map(source).collect(), broadcast });
+    }
+    let settings = GuestSettings {
+        config: case.config.clone().unwrap_or_else(|| serde_json::json!({})),
+        inputs: sources,
+        replace_every_call: way == Way::Replaced,
+        ..GuestSettings::default()
+    };
+    Ok((fields, settings))
+}
+
+struct Running {
+    subject: Subject,
     operator: Box<dyn Operator>,
     state: Box<dyn StateBackend>,
     metrics: NodeMetrics,
@@ -78,37 +191,10 @@ struct Running<'a> {
     outcome: Outcome,
 }
 
-impl<'a> Running<'a> {
-    fn start(component: &'a Component, case: &Case, way: Way) -> anyhow::Result<Self> {
-        let description = component.processor()?;
-        for name in case.fields.keys() {
-            if !description.fields.iter().any(|field| field.name == *name) {
-                bail!("the case points the field `{name}` elsewhere; the component takes no such field");
-            }
-        }
-        let mut fields = vec![];
-        let mut inputs = vec![];
-        for input in 0..description.inputs.len() {
-            let wanted: Vec<_> = rows::fields(description, input).collect();
-            let pointer = |name: &String, own: &String| case.fields.get(name).unwrap_or(own).clone();
-            fields.push(wanted.iter().map(|field| (pointer(&field.name, &field.pointer), field.value_type)).collect());
-            let source = |(index, field): (usize, &&crate::engine::description::WantedField)| FieldSource {
-                name: field.name.clone(),
-                column: Some(index),
-                value_type: field.value_type,
-                required: field.required,
-            };
-            inputs.push(GuestInput { fields: wanted.iter().enumerate().map(source).collect(), broadcast: false });
-        }
-        let settings = GuestSettings {
-            config: case.config.clone().unwrap_or_else(|| serde_json::json!({})),
-            inputs,
-            replace_every_call: way == Way::Replaced,
-            ..GuestSettings::default()
-        };
-        let factory = GuestFactory::new("case", component.clone(), settings)?;
+impl Running {
+    fn start(subject: Subject) -> anyhow::Result<Self> {
         let mut state: Box<dyn StateBackend> = Box::new(MemoryBackend::for_tests(0..MAX_PARALLELISM_DEFAULT));
-        let declared = factory.states();
+        let declared = subject.factory.states();
         let numbers: Vec<StateNumber> = (0..declared.len() as u32).map(StateNumber).collect();
         numbers.iter().zip(&declared).for_each(|(number, declared)| state.register(*number, declared));
         let task = TaskInfo {
@@ -118,17 +204,9 @@ impl<'a> Running<'a> {
             max_parallelism: MAX_PARALLELISM_DEFAULT,
             states: numbers,
         };
-        let operator = factory.create(&task)?;
-        let mut running = Self {
-            description,
-            fields,
-            operator,
-            state,
-            metrics: NodeMetrics::default(),
-            watermark: START,
-            now: 0,
-            outcome: Outcome::default(),
-        };
+        let operator = subject.factory.create(&task)?;
+        let (metrics, outcome) = (NodeMetrics::default(), Outcome::default());
+        let mut running = Self { subject, operator, state, metrics, watermark: START, now: 0, outcome };
         running.call(|operator, context| operator.open(context))?;
         Ok(running)
     }
@@ -137,12 +215,12 @@ impl<'a> Running<'a> {
         let input = match &records[0].input {
             None => 0,
             Some(name) => {
-                let inputs = &self.description.inputs;
+                let inputs = &self.subject.inputs;
                 let found = inputs.iter().position(|input| input == name);
                 found.with_context(|| format!("the component has no input `{name}`; it has {}", inputs.join(", ")))?
             }
         };
-        let batch = rows::batch(records, &self.fields[input]);
+        let batch = rows::batch(records, &self.subject.fields[input]);
         self.call(|operator, context| operator.on_batch(input, batch, context))
     }
 
@@ -182,14 +260,21 @@ impl<'a> Running<'a> {
     }
 
     fn keep(&mut self, port: usize, batch: &Batch) {
-        let output = &self.description.outputs[port];
+        let output = &self.subject.outputs[port];
         let name = if port == 0 { MAIN } else { &output.name };
-        self.outcome.outputs.entry(name.to_string()).or_default().extend(rows::json(batch, output));
+        let rows = match &self.subject.shown {
+            Some(shown) => {
+                let columns = shown.iter().map(|&column| batch.columns[column].clone()).collect();
+                rows::json(&Batch { columns, timestamps: batch.timestamps.clone(), ..Batch::default() }, output)
+            }
+            None => rows::json(batch, output),
+        };
+        self.outcome.outputs.entry(name.to_string()).or_default().extend(rows);
     }
 
     /// The value of a value state, null if there is none.
     fn state(&self, name: &str, key: &Json) -> anyhow::Result<Json> {
-        let index = self.description.states.iter().position(|state| state.name == name);
+        let index = self.subject.states.iter().position(|state| state == name);
         let index = index.with_context(|| format!("the component has no state `{name}`"))?;
         let key = rows::key(key);
         let mut row = vec![];
