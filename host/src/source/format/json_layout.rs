@@ -107,7 +107,11 @@ impl<'a> Scanner<'a, '_> {
                 return false;
             }
         }
-        self.bytes[self.at..] == *b"}"
+        let is_whole = self.bytes[self.at..] == *b"}";
+        if is_whole {
+            self.note(0, Cell::Object);
+        }
+        is_whole
     }
 
     /// Notes the members of a text that is JSON; none if it is no object, or has white space around names.

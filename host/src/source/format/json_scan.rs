@@ -116,10 +116,16 @@ impl<'a, 't> Scanner<'a, 't> {
             b'n' => self.literal("null", Cell::Absent)?,
             _ => return Err(Malformed),
         };
+        self.note(node, cell);
+        Ok(())
+    }
+
+    /// Notes what stands at a node, if somebody asked for it.
+    #[inline(always)]
+    pub(super) fn note(&mut self, node: usize, cell: Cell<'a>) {
         if let Some(wanted) = self.tree[node].cell {
             self.cells[wanted] = cell;
         }
-        Ok(())
     }
 
     /// A value that nobody asked for: checked all the same.
@@ -316,11 +322,9 @@ impl<'a, 't> Scanner<'a, 't> {
     /// At least one digit.
     #[inline(always)]
     fn digits(&mut self) -> Scan<()> {
-        let from = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        if self.at > from { Ok(()) } else { Err(Malformed) }
+        let digits = leading_digits(&self.bytes[self.at..]);
+        self.at += digits;
+        if digits > 0 { Ok(()) } else { Err(Malformed) }
     }
 
     #[inline]
@@ -333,11 +337,28 @@ impl<'a, 't> Scanner<'a, 't> {
     }
 }
 
+/// How many digits come first: eight at a time in one word.
+#[inline(always)]
+fn leading_digits(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = bytes[at..].first_chunk() {
+        // A digit is now 0 to 9: with 0x76 more, the high bit stays clear.
+        let word = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'0'));
+        let others = (((word & !HIGHS) + ONES * 0x76) | word) & HIGHS;
+        if others != 0 {
+            return at + (others.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at + bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = ONES << 7;
+
 /// How many bytes come before the first quote, backslash or control character: eight at a time in one word.
 #[inline(always)]
 fn plain_bytes(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = ONES << 7;
     // The high bit of a byte that is zero is set, and maybe of some above it: the lowest is always right.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let mut at = 0;

@@ -106,13 +106,35 @@ pub(super) fn int(number: &str) -> Option<i64> {
     if digits.len() > 18 || !digits.first()?.is_ascii_digit() {
         return number.parse().ok();
     }
-    let (mut int, mut all_digits) = (0, true);
-    for byte in digits {
+    let (mut int, mut all_digits, mut rest) = (0, true, digits);
+    if let Some((word, behind)) = digits.split_first_chunk() {
+        let word = u64::from_le_bytes(*word);
+        (int, all_digits, rest) = (eight_digits(word), are_digits(word), behind);
+    }
+    for byte in rest {
         let digit = byte.wrapping_sub(b'0');
         all_digits &= digit < 10;
-        int = int * 10 + i64::from(digit);
+        int = int.wrapping_mul(10).wrapping_add(i64::from(digit));
     }
     all_digits.then_some(int)
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Whether all eight bytes are digits.
+#[inline]
+fn are_digits(word: u64) -> bool {
+    let high = ONES * 0xf0;
+    (word & high == ONES * 0x30) && (word.wrapping_add(ONES * 6) & high == ONES * 0x30)
+}
+
+/// The number that eight digits make: pairs of neighbours are joined, three times (D. Lemire, 2018).
+#[inline]
+fn eight_digits(word: u64) -> i64 {
+    let pairs = (word & (ONES * 0x0f)).wrapping_mul(10 << 8 | 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 << 16 | 1) >> 16;
+    let eight = (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 << 32 | 1) >> 32;
+    eight as i64
 }
 
 /// `parse::<f64>` takes `inf` and `nan` too; a time is digits.
@@ -234,6 +256,13 @@ mod tests {
             "2026-08-01T09:00:05.Z",
         ] {
             assert_eq!(rfc3339(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_are_read_as_the_library_reads_them(text in "-?[0-9]{0,20}[.e+ ]?[0-9]{0,9}") {
+            prop_assert_eq!(int(&text), text.parse().ok());
         }
     }
 
