@@ -62,7 +62,7 @@ pub trait Aggregator: Default + 'static {
 
     /// Raised when the meaning of stored accumulators changes: see [`Aggregator::migrate`].
     const ACCUMULATOR_VERSION: u32 = 1;
-    /// Whether [`Aggregator::retract`] works. If not, the aggregator is refused behind an input that retracts.
+    /// Whether [`Aggregator::retract`] works. If not, a record that takes one back goes to the dead letters.
     const RETRACTS: bool = false;
     /// Hand in whole values too, for [`Origin::value`].
     const WHOLE_VALUES: bool = false;

@@ -59,6 +59,8 @@ pub struct Port {
     pub name: String,
     /// The columns it declares; none where rows of the inputs pass on.
     pub columns: Option<Schema>,
+    /// The node may take rows back that it sent, beside those that it passes on.
+    pub retracts: bool,
     /// Fields under which its rows keep the key that the node's task owns; a reader keyed by the same runs chained.
     pub keyed_by: Vec<Pointer>,
 }
@@ -153,6 +155,12 @@ pub fn declared(nodes: &[Node], (node, port): (usize, usize)) -> Option<&Schema>
         }
     }
     None
+}
+
+/// Whether rows of a port may take earlier ones back. Of nodes without a cycle.
+pub fn may_retract(nodes: &[Node], (node, port): (usize, usize)) -> bool {
+    let (node, port) = (&nodes[node], &nodes[node].ports[port]);
+    port.retracts || port.columns.is_none() && node.inputs.iter().any(|input| may_retract(nodes, input.from))
 }
 
 fn topological(nodes: &[Node]) -> Result<Vec<usize>, Error> {
@@ -393,6 +401,19 @@ mod tests {
         ];
         let error = plan(&nodes).unwrap_err().to_string();
         assert_eq!(error, "`surge` reads `/city`, which is no column of `count`; it has `/key`");
+    }
+
+    #[test]
+    fn rows_that_take_others_back_come_from_whoever_sends_or_passes_them_on() {
+        let mut nodes = vec![
+            source("rides"),
+            operator("filter", (0, 0), "", &[], None),
+            operator("count", (1, 0), "/city", &[], Some(&["/key"])),
+            operator("filter again", (1, 0), "", &[], None),
+        ];
+        assert!((0..4).all(|node| !may_retract(&nodes, (node, 0))));
+        nodes[1].ports[0].retracts = true;
+        assert_eq!([0, 1, 2, 3].map(|node| may_retract(&nodes, (node, 0))), [false, true, false, true]);
     }
 
     #[test]

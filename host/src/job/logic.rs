@@ -115,6 +115,14 @@ impl Computed {
         }
     }
 
+    /// Whether it can take rows out again.
+    fn undoes(&self) -> bool {
+        match &self.by {
+            By::Host { function, .. } => function.can_retract(),
+            By::Guest { component, .. } => component.aggregator().is_ok_and(|description| description.retracts),
+        }
+    }
+
     /// The fields it reads.
     fn wants(&self) -> Vec<Field> {
         match &self.by {
@@ -181,11 +189,11 @@ impl WindowLogic {
 
     fn ports(&self) -> anyhow::Result<Vec<Port>> {
         let columns = vec![0; self.aggregates.iter().map(|aggregate| aggregate.wants().len()).sum()];
-        let panes = self.window_factory(&columns, false)?.schema();
+        let panes = self.window_factory(&columns, (false, false))?.schema();
         let keyed_by = if self.key.len() == 1 { vec!["/key".to_string()] } else { self.key.clone() };
         Ok(vec![
-            Port { name: String::new(), columns: Some(panes), keyed_by },
-            Port { name: "late".into(), columns: None, keyed_by: self.key.clone() },
+            Port { columns: Some(panes), keyed_by, ..Port::default() },
+            Port { name: "late".into(), keyed_by: self.key.clone(), ..Port::default() },
         ])
     }
 
@@ -202,11 +210,18 @@ impl WindowLogic {
     fn factory(&self, nodes: &[Node], plan: &Plan, at: usize) -> anyhow::Result<Arc<dyn OperatorFactory>> {
         let late_read =
             nodes.iter().any(|node| node.inputs.iter().any(|input| input.from == (at, WindowFactory::LATE)));
-        Ok(Arc::new(self.window_factory(&plan.inputs[at][0].wants, late_read)?))
+        // Why: where an aggregate cannot undo, a row that takes one back is put aside, and nothing need be remembered for it.
+        let retracts =
+            graph::may_retract(nodes, nodes[at].inputs[0].from) && self.aggregates.iter().all(Computed::undoes);
+        Ok(Arc::new(self.window_factory(&plan.inputs[at][0].wants, (late_read, retracts))?))
     }
 
     /// `columns`: where each wanted field lies.
-    fn window_factory(&self, columns: &[usize], late_output: bool) -> anyhow::Result<WindowFactory> {
+    fn window_factory(
+        &self,
+        columns: &[usize],
+        (late_output, input_retracts): (bool, bool),
+    ) -> anyhow::Result<WindowFactory> {
         let WindowKind::Tumbling { size_ms, offset_ms } = self.kind;
         let settings = WindowSettings {
             size_ms,
@@ -214,7 +229,7 @@ impl WindowLogic {
             allowed_lateness_ms: self.allowed_lateness_ms,
             key: self.key.clone(),
             late_output,
-            input_retracts: false,
+            input_retracts,
         };
         let mut rest = columns;
         let mut parts: Vec<Arc<dyn window::Aggregator>> = Vec::new();
@@ -270,7 +285,8 @@ impl GuestLogic {
                 output.columns.iter().map(|(name, value_type)| Field::new(pointer(name), *value_type)).collect();
             let columns = (!output.columns.is_empty()).then_some(Schema { fields });
             let name = if at == 0 { String::new() } else { output.name.clone() };
-            Port { name, columns, keyed_by: vec![] }
+            // Its world has no word for whether it takes rows back, so it may.
+            Port { name, columns, retracts: true, ..Port::default() }
         };
         self.description.outputs.iter().enumerate().map(port).collect()
     }

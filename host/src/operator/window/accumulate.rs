@@ -15,7 +15,7 @@ pub trait Aggregator: Send + Sync {
     /// Version of its accumulators. Ones of another version go through [`Accumulate::migrate`] before they are used.
     fn version(&self) -> u16;
 
-    /// Whether rows can be taken out again. If not, the window is refused behind an input that retracts.
+    /// Whether rows can be taken out again. If not, one that takes another back is put aside.
     fn supports_retract(&self) -> bool;
 
     /// Columns of the batch that it reads: a row whose value there could not be taken is put aside.

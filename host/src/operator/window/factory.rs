@@ -89,7 +89,8 @@ impl OperatorFactory for WindowFactory {
         let layout = panes::Layout::new(&task.operator, &self.settings.key, self.aggregator.columns());
         let operator = WindowOperator::new(
             task,
-            (self.windows, self.lateness, self.settings.late_output),
+            (self.windows, self.lateness),
+            (self.settings.late_output, self.aggregator.supports_retract()),
             layout,
             (logic, self.aggregator.version(), self.aggregator.reads()),
         );

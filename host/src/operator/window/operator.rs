@@ -13,7 +13,7 @@ use crate::dead_letter::DeadLetter;
 use crate::operator::{Context, Due, Emitter, Operator, TaskInfo};
 use crate::state::StateBackend;
 use dataflow::key::{self, KeyGroup, Keys};
-use dataflow::record::{Batch, Blobs};
+use dataflow::record::{Batch, Blobs, Change};
 use dataflow::time::Timestamp;
 use dataflow::window::{Lateness, Phase, Timing, Tumbling};
 use std::ops::Range;
@@ -24,6 +24,8 @@ pub(super) struct WindowOperator {
     pub(super) windows: Tumbling,
     pub(super) lateness: Lateness,
     late_output: bool,
+    /// Rows can be taken out again.
+    undoes: bool,
     layout: Layout,
     pub(super) logic: Box<dyn Accumulate>,
     /// Columns whose faults put a row aside.
@@ -40,7 +42,8 @@ pub(super) struct WindowOperator {
 impl WindowOperator {
     pub(super) fn new(
         task: &TaskInfo,
-        (windows, lateness, late_output): (Tumbling, Lateness, bool),
+        (windows, lateness): (Tumbling, Lateness),
+        (late_output, undoes): (bool, bool),
         layout: Layout,
         (logic, version, reads): (Box<dyn Accumulate>, u16, Vec<usize>),
     ) -> Self {
@@ -49,6 +52,7 @@ impl WindowOperator {
             windows,
             lateness,
             late_output,
+            undoes,
             layout,
             logic,
             reads,
@@ -62,7 +66,7 @@ impl WindowOperator {
         }
     }
 
-    /// Puts rows aside whose value for an aggregate was there but could not be taken.
+    /// Puts rows aside whose value for an aggregate was there but could not be taken, and those that cannot be undone.
     fn without_faults(&self, batch: Batch, out: &mut Emitter) -> Batch {
         let concerns = |fault: &&dataflow::record::Fault| self.reads.contains(&usize::from(fault.column));
         let mut bad: Vec<u32> = vec![];
@@ -74,6 +78,15 @@ impl WindowOperator {
             let expected = batch.columns[usize::from(fault.column)].value_type().name();
             let reason = format!("a field that the window aggregates is {}: expected {expected}", fault.found);
             out.dead.push(DeadLetter::of_row(&self.name, &batch, fault.row as usize, reason));
+        }
+        if !self.undoes && !batch.changes.is_empty() {
+            let taken_back = (0..batch.len()).filter(|&row| batch.change(row) == Change::Retract);
+            for row in taken_back.filter(|row| !bad.contains(&(*row as u32))).collect::<Vec<_>>() {
+                bad.push(row as u32);
+                let reason = "it takes a record back, and the window's aggregates cannot undo one: `count`, `sum`, `mean` and guests \
+                              with `retract` can";
+                out.dead.push(DeadLetter::of_row(&self.name, &batch, row, reason.to_string()));
+            }
         }
         if bad.is_empty() {
             return batch;
@@ -139,7 +152,8 @@ impl Operator for WindowOperator {
 
     fn on_batch(&mut self, _input: usize, batch: Batch, context: &mut Context<'_>) -> anyhow::Result<()> {
         let mut out = Emitter::default();
-        let batch = if batch.faults.is_empty() { batch } else { self.without_faults(batch, &mut out) };
+        let is_plain = batch.faults.is_empty() && batch.changes.is_empty();
+        let batch = if is_plain { batch } else { self.without_faults(batch, &mut out) };
         let synthetic = if batch.keys.is_none() { Some(unkeyed(batch.len())) } else { None };
         let keys = batch.keys.as_ref().or(synthetic.as_ref()).expect("one of both is there");
         let times = (context.watermark, context.now);

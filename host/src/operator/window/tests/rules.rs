@@ -96,6 +96,18 @@ fn what_cannot_be_undone_is_refused_behind_an_input_that_retracts() {
 }
 
 #[test]
+fn a_row_that_takes_back_what_cannot_be_undone_is_put_aside() {
+    let max = Aggregate { function: Function::Max, field: Some((1, ValueType::Int)) };
+    let max = Arc::new(BuiltIn::new(&[("/max".to_string(), max)], false).unwrap());
+    let mut fed = Fed::new(settings(0), max);
+    fed.feed(&[("Pune", 5, 7), ("Pune", 5, 9)]);
+    fed.try_feed(retracted(&[("Pune", 5, 9)])).unwrap();
+    fed.advance(END);
+    assert_eq!((fed.panes(), fed.out.dead.len()), (vec!["Pune 0 end_of_input 0 9".to_string()], 1));
+    assert!(fed.out.dead[0].reason.contains("cannot undo"), "{}", fed.out.dead[0].reason);
+}
+
+#[test]
 fn lengths_that_make_no_window_are_refused() {
     let no_extent = WindowFactory::new(WindowSettings { size_ms: 0, ..settings(0) }, count());
     assert_eq!(no_extent.err().unwrap().to_string(), "a window of 0 ms: a window's size must be at least 1 ms");
