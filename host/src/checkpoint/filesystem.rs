@@ -19,20 +19,9 @@ pub struct FilesystemStorage {
 }
 
 impl FilesystemStorage {
-    /// Keeps files under `root`, which is made if it is not there. What a killed process left unfinished is removed.
-    ///
-    /// # Errors
-    /// The directory cannot be made or read.
-    pub fn open(root: impl Into<PathBuf>) -> anyhow::Result<Self> {
-        let root = root.into();
-        let unfinished = root.join(UNFINISHED);
-        fs::create_dir_all(&unfinished)
-            .with_context(|| format!("checkpoint directory `{}` cannot be made", root.display()))?;
-        for file in files_in(&unfinished)? {
-            fs::remove_file(&file)
-                .with_context(|| format!("unfinished file `{}` cannot be removed", file.display()))?;
-        }
-        Ok(Self { root, unfinished: AtomicU64::new(0) })
+    /// Keeps files under `root`, which is made when the first is written: who only reads changes nothing.
+    pub fn open(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), unfinished: AtomicU64::new(0) }
     }
 
     fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
@@ -43,8 +32,10 @@ impl FilesystemStorage {
     /// Writes `content` durably under a name that nobody else uses, and makes the directory that `path` will lie in.
     fn prepare(&self, path: &Path, content: &[u8]) -> anyhow::Result<PathBuf> {
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.root.join(UNFINISHED).join(format!("{}-{number}", std::process::id()));
+        let folder = self.root.join(UNFINISHED);
+        let unfinished = folder.join(format!("{}-{number}", std::process::id()));
         let write = || -> std::io::Result<()> {
+            fs::create_dir_all(&folder)?;
             let mut file = File::create(&unfinished)?;
             file.write_all(content)?;
             file.sync_all()
@@ -80,8 +71,12 @@ fn sync_dir(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// What lies in a folder; nothing if there is no such folder.
 fn files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
+    let read = || match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(vec![]),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>(),
+    };
     read().with_context(|| format!("directory `{}` cannot be read", folder.display()))
 }
 
@@ -145,6 +140,14 @@ impl CheckpointStorage for FilesystemStorage {
         Ok(names)
     }
 
+    fn remove_unfinished(&self) -> anyhow::Result<()> {
+        for file in files_in(&self.root.join(UNFINISHED))? {
+            fs::remove_file(&file)
+                .with_context(|| format!("unfinished file `{}` cannot be removed", file.display()))?;
+        }
+        Ok(())
+    }
+
     fn delete(&self, name: &str) -> anyhow::Result<()> {
         let path = self.path(name)?;
         match fs::remove_file(&path) {
@@ -164,25 +167,28 @@ mod tests {
     #[test]
     fn filesystem_storage_keeps_the_contract() {
         let root = tempfile::tempdir().unwrap();
-        check_checkpoint_storage(&FilesystemStorage::open(root.path().join("job")).unwrap()).unwrap();
+        check_checkpoint_storage(&FilesystemStorage::open(root.path().join("job"))).unwrap();
         assert_eq!(files_in(&root.path().join("job").join(UNFINISHED)).unwrap(), Vec::<PathBuf>::new());
     }
 
     #[test]
     fn files_outlive_the_process_and_unfinished_ones_do_not() {
         let root = tempfile::tempdir().unwrap();
-        FilesystemStorage::open(root.path()).unwrap().write("manifests/1", b"whole").unwrap();
+        FilesystemStorage::open(root.path()).write("manifests/1", b"whole").unwrap();
         fs::write(root.path().join(UNFINISHED).join("1-0"), b"half").unwrap();
-        let storage = FilesystemStorage::open(root.path()).unwrap();
+        let storage = FilesystemStorage::open(root.path());
         assert_eq!(storage.read("manifests/1").unwrap().unwrap(), b"whole");
         assert_eq!(storage.list("").unwrap(), ["manifests/1"]);
-        assert!(files_in(&root.path().join(UNFINISHED)).unwrap().is_empty());
+        let unfinished = || files_in(&root.path().join(UNFINISHED)).unwrap().len();
+        assert_eq!(unfinished(), 1, "who reads leaves alone what somebody may be writing");
+        storage.remove_unfinished().unwrap();
+        assert_eq!(unfinished(), 0);
     }
 
     #[test]
     fn refusal_of_the_disk_names_the_file() {
         let root = tempfile::tempdir().unwrap();
-        let storage = FilesystemStorage::open(root.path()).unwrap();
+        let storage = FilesystemStorage::open(root.path());
         fs::write(root.path().join("state"), b"a file where a directory must be").unwrap();
         let error = storage.write("state/a", b"").unwrap_err();
         assert!(format!("{error:#}").contains("/state` cannot be made"), "{error:#}");

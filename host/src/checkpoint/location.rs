@@ -31,7 +31,7 @@ impl Location {
     /// The folder cannot be made, or the settings do not fit.
     pub fn open(&self, folder: &str) -> anyhow::Result<Arc<dyn CheckpointStorage>> {
         Ok(match self {
-            Self::Folder(path) => Arc::new(FilesystemStorage::open(path.join(folder))?),
+            Self::Folder(path) => Arc::new(FilesystemStorage::open(path.join(folder))),
             Self::S3 { bucket, prefix } => {
                 // A variable that is no text is none of ours.
                 let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {

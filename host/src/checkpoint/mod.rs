@@ -53,4 +53,12 @@ pub trait CheckpointStorage: Send + Sync {
     /// # Errors
     /// As `write`.
     fn delete(&self, name: &str) -> anyhow::Result<()>;
+
+    /// Removes what a writer that died left unfinished, where that can be. Only for one who alone writes here.
+    ///
+    /// # Errors
+    /// As `write`.
+    fn remove_unfinished(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
 }

@@ -245,6 +245,7 @@ impl Checkpoints {
     /// # Errors
     /// The storage refuses.
     pub fn sweep(&self) -> anyhow::Result<()> {
+        self.storage.remove_unfinished()?;
         let mut needed = BTreeSet::new();
         for checkpoint in self.decided()? {
             match self.files_if_whole(checkpoint)? {
