@@ -7,13 +7,18 @@ use millstream_tests::chance::{Chance, seed};
 use millstream_tests::object_server::ObjectServer;
 
 #[test]
-fn every_case_gives_the_same_rows_on_another_machine_with_the_same_store() {
+fn cases_give_the_same_rows_on_another_machine_with_the_same_store() {
     let server = ObjectServer::start();
     let mut chance = Chance::new(seed(), "golden object store");
     let mut moved = 0;
-    for (at, case) in all().into_iter().filter(|case| !case.may_repeat()).enumerate() {
+    // A third of the cases; other seeds take others.
+    let first = usize::try_from(chance.between(0, 2)).expect("small");
+    let cases = all().into_iter().filter(|case| !case.may_repeat());
+    for (at, case) in cases.skip(first).step_by(3).enumerate() {
         let (stage, expected) = (case.stage("checkpoint: { every: 3 records }"), case.expected());
-        let step = STEPS[usize::try_from(chance.between(0, STEPS.len() as u64 - 1)).expect("small")];
+        // Nothing is restored in a first run.
+        let steps: Vec<&str> = STEPS.into_iter().filter(|step| !step.starts_with("restore")).collect();
+        let step = steps[usize::try_from(chance.between(0, steps.len() as u64 - 1)).expect("small")];
         let fail_at = format!("{step}:{}", 1 + chance.between(0, 3));
         let storage = format!("s3://millstream/case-{at}");
         let settings = server.settings();
@@ -34,5 +39,5 @@ fn every_case_gives_the_same_rows_on_another_machine_with_the_same_store() {
         let rows = stage.rows(&expected);
         assert_eq!(settled(kept(rows)), settled(kept(expected)), "{} after {fail_at}", case.name);
     }
-    assert!(moved >= 3, "enough cases died on the way: {moved}");
+    assert!(moved >= 2, "enough cases died on the way: {moved}");
 }

@@ -160,7 +160,7 @@ impl S3Storage {
             Err(error) => {
                 // What cannot be taken back now lies in the store until its life-cycle rule removes it.
                 if let Err(left) = self.begin(async move { upload.abort().await }).wait() {
-                    tracing::warn!(file = name, "parts of an unfinished upload are left in the store: {left}");
+                    tracing::warn!(file = name, "parts of an unfinished upload are left in the store: {}", told(&left));
                 }
                 Err(error)
             }
@@ -214,8 +214,7 @@ impl S3Storage {
     }
 
     fn failed(&self, what: &str, name: &str, error: &Error) -> anyhow::Error {
-        // The error tells its causes itself, so they are not told once more.
-        anyhow!("{error}").context(format!("`{}` cannot be {what}: {}", self.url(name), advice(error)))
+        anyhow!(told(error)).context(format!("`{}` cannot be {what}: {}", self.url(name), advice(error)))
     }
 
     /// Whether `content` is there, which only its creator can have put there; none if nothing is.
@@ -239,7 +238,7 @@ impl CheckpointStorage for S3Storage {
                 return Ok(true);
             };
             // The store may have taken the file although its answer was lost or is that of a repetition. So the file tells.
-            let unknown = || format!("`{}` may or may not have been created ({refused})", self.url(name));
+            let unknown = || format!("`{}` may or may not have been created ({})", self.url(name), told(&refused));
             match self.holds(name, content).with_context(unknown)? {
                 Some(ours) => return Ok(ours),
                 // Two creations at once: some stores refuse both.
@@ -332,6 +331,17 @@ fn is_absent(error: &Error) -> bool {
     matches!(error, Error::NotFound { .. }) && !error.to_string().contains("NoSuchBucket")
 }
 
+/// The error with its causes, which it tells itself. Of what the store has said only code and message: some repeat the request.
+fn told(error: &Error) -> String {
+    let text = error.to_string();
+    let Some((before, answer)) = text.split_once('<') else { return text };
+    let part = |name: &str| Some(answer.split_once(&format!("<{name}>"))?.1.split_once("</")?.0);
+    match (part("Code"), part("Message")) {
+        (Some(code), Some(message)) => format!("{before}{code}: {message}"),
+        _ => before.to_string(),
+    }
+}
+
 /// What to do about it.
 fn advice(error: &Error) -> &'static str {
     // The kind of an error does not tell: a listing that is refused is as general as one that is not answered.
@@ -383,6 +393,14 @@ mod tests {
         let error = open(&[("AWS_SECRET_ACCESS_KEY", "hush")]).unwrap_err();
         let told = format!("{error:#}");
         assert!(told.contains("AccessKeyId") && !told.contains("hush"), "{told}");
+    }
+
+    #[test]
+    fn of_a_refusal_only_code_and_message_are_told() {
+        let answer =
+            "403 Forbidden: <?xml?>\n<Error><Code>AccessDenied</Code><Message>No.</Message><Key>hush</Key></Error>";
+        assert_eq!(told(&generic(answer.into())), "Generic S3 error: 403 Forbidden: AccessDenied: No.");
+        assert_eq!(told(&generic("gone".into())), "Generic S3 error: gone");
     }
 
     #[test]
