@@ -18,18 +18,22 @@ pub struct Env {
     pub batch_records: usize,
     /// How long a source rests after each batch; none in production.
     pub pace: Option<Duration>,
+    /// The state backend that is taken instead of the job's; none in production.
+    pub state_backend: Option<String>,
 }
 
 /// Most records of one batch, unless a test says otherwise.
 pub const BATCH_RECORDS_MAX: usize = 4096;
 
 impl Env {
-    /// The machine's clock, and what tests say by environment variables. Those change when things happen, never what comes out:
+    /// The machine's clock, and what tests say by environment variables. Those change when things happen and where
+    /// they are kept, never what comes out:
     ///
     /// - `MILLSTREAM_FAIL_AT`: a fail point where the process dies
     /// - `MILLSTREAM_PANIC_AT`: a fail point where the task panics, once
     /// - `MILLSTREAM_BATCH_RECORDS`: most records of a source's batch
     /// - `MILLSTREAM_PACE_MS`: how long a source rests after each batch
+    /// - `MILLSTREAM_STATE_BACKEND`: the state backend instead of the job's
     pub fn system() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).filter(|&number| number > 0);
@@ -43,6 +47,7 @@ impl Env {
             fail_points: Arc::new(fail_points),
             batch_records: number("MILLSTREAM_BATCH_RECORDS").map_or(BATCH_RECORDS_MAX, |number| number as usize),
             pace: number("MILLSTREAM_PACE_MS").map(Duration::from_millis),
+            state_backend: text("MILLSTREAM_STATE_BACKEND"),
         }
     }
 }

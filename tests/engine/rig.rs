@@ -9,7 +9,7 @@ use millstream::engine::{Component, Engine, EngineSettings, Limits};
 use millstream::env::WaitPoint;
 use millstream::operator::guest::{FieldSource, GuestFactory, GuestInput, GuestSettings};
 use millstream::operator::{Context, Due, Emitter, Operator, OperatorFactory, TaskInfo};
-use millstream::state::memory::{ACTIVE_LIMIT_DEFAULT, MemoryBackend, MemoryOptions};
+use millstream::state::memory::{self, ACTIVE_LIMIT_DEFAULT, MemoryOptions};
 use millstream::state::{StateBackend, StateNumber};
 use millstream::telemetry::NodeMetrics;
 use std::sync::{Arc, OnceLock};
@@ -90,7 +90,7 @@ pub(crate) fn rig() -> Rig {
 impl Rig {
     pub(crate) fn new(component: Component, settings: GuestSettings) -> anyhow::Result<Self> {
         let factory = GuestFactory::new("hostile", component, settings)?;
-        let state: Box<dyn StateBackend> = Box::new(MemoryBackend::new(MemoryOptions {
+        let state = memory::open(MemoryOptions {
             storage: Arc::new(MemoryStorage::default()),
             chain: "hostile".into(),
             task: 0,
@@ -98,7 +98,7 @@ impl Rig {
             groups: 0..KEY_GROUPS,
             active_limit: ACTIVE_LIMIT_DEFAULT,
             notify: Arc::new(WaitPoint::default()),
-        }));
+        });
         Self::on(state, &factory)
     }
 

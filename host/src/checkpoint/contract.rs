@@ -40,6 +40,7 @@ pub fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Resu
     ensure!(storage.read("state/a-1")?.is_none(), "a deleted file is gone");
     ensure!(storage.create("state/a-1", b"new")?, "a deleted name is free");
 
+    check_files(storage)?;
     for name in
         ["", "/etc/passwd", "../outside", "state/../../outside", "state//a", "state/", ".hidden", "state/.", "a\\b"]
     {
@@ -48,6 +49,28 @@ pub fn check_checkpoint_storage(storage: &dyn CheckpointStorage) -> anyhow::Resu
         ensure!(storage.read(name).is_err() && storage.delete(name).is_err(), "`{name}` is refused");
     }
     check_race(storage)
+}
+
+/// Files go in and out whole, and are no more tied to those they came from.
+fn check_files(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    ensure!(!storage.read_to_file("state/b", &to)? && !to.exists(), "a file nobody wrote is none");
+    std::fs::write(&from, b"from a file")?;
+    storage.write("state/b", b"before")?;
+    storage.write_file("state/b", &from)?;
+    std::fs::remove_file(&from)?;
+    ensure!(storage.read("state/b")?.as_deref() == Some(b"from a file"), "a file's content is stored");
+    ensure!(storage.read_to_file("state/b", &to)?, "it is there");
+    storage.write("state/b", b"after")?;
+    ensure!(std::fs::read(&to)? == b"from a file", "what was read stays, whatever is written later");
+    storage.delete("state/b")?;
+    ensure!(storage.write_file("state/c", &from).is_err(), "a file that is not there cannot be stored");
+    ensure!(
+        storage.write_file("../c", &to).is_err() && storage.read_to_file("../c", &from).is_err(),
+        "names are checked"
+    );
+    Ok(())
 }
 
 /// Of many callers that create one name, one succeeds, and its content is what is there.

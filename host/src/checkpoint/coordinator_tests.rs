@@ -52,8 +52,13 @@ fn job() -> Job {
     };
     let tasks =
         Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
-    let env =
-        Env { clock: Arc::new(SystemClock::default()), fail_points: Arc::default(), batch_records: 1, pace: None };
+    let env = Env {
+        clock: Arc::new(SystemClock::default()),
+        fail_points: Arc::default(),
+        batch_records: 1,
+        pace: None,
+        state_backend: None,
+    };
     let coordinator = Coordinator::new(
         settings,
         Checkpoints::new(storage.clone(), "a".into()),

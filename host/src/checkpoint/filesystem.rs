@@ -29,18 +29,12 @@ impl FilesystemStorage {
         Ok(self.root.join(name))
     }
 
-    /// Writes `content` durably under a name that nobody else uses, and makes the directory that `path` will lie in.
-    fn prepare(&self, path: &Path, content: &[u8]) -> anyhow::Result<PathBuf> {
+    /// Makes a durable file under a name that nobody else uses, and the directory that `path` will lie in.
+    fn prepare(&self, path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> anyhow::Result<PathBuf> {
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         let folder = self.root.join(UNFINISHED);
         let unfinished = folder.join(format!("{}-{number}", std::process::id()));
-        let write = || -> std::io::Result<()> {
-            fs::create_dir_all(&folder)?;
-            let mut file = File::create(&unfinished)?;
-            file.write_all(content)?;
-            file.sync_all()
-        };
-        if let Err(error) = write() {
+        if let Err(error) = fs::create_dir_all(&folder).and_then(|()| make(&unfinished)) {
             // What is left of it does no harm, and the next start removes it.
             let _ = fs::remove_file(&unfinished);
             return Err(error).with_context(|| format!("`{}` cannot be written", path.display()));
@@ -51,6 +45,23 @@ impl FilesystemStorage {
                 .with_context(|| format!("directory `{}` cannot be made", folder.display()))?;
         }
         Ok(unfinished)
+    }
+}
+
+/// Writes `content` durably.
+fn write_all(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// A second name for a file, or where its file system is another one, a copy of it.
+fn link_or_copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    match fs::hard_link(from, to) {
+        // Why: a copy would be written into what lies there, which may be a link to a checkpoint's file.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+        Err(_) => fs::copy(from, to).map(|_| ()),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -65,6 +76,13 @@ fn make_durable_dir(root: &Path, folder: &Path) -> std::io::Result<()> {
         sync_dir(folder_of(made))?;
     }
     Ok(())
+}
+
+/// Gives a whole, durable file its name.
+fn place(unfinished: &Path, path: &Path) -> anyhow::Result<()> {
+    fs::rename(unfinished, path)
+        .and_then(|()| sync_dir(folder_of(path)))
+        .with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
 fn sync_dir(folder: &Path) -> std::io::Result<()> {
@@ -90,15 +108,33 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
 impl CheckpointStorage for FilesystemStorage {
     fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
         let path = self.path(name)?;
-        let unfinished = self.prepare(&path, content)?;
-        fs::rename(&unfinished, &path)
-            .and_then(|()| sync_dir(folder_of(&path)))
-            .with_context(|| format!("`{}` cannot be written", path.display()))
+        let unfinished = self.prepare(&path, |unfinished| write_all(unfinished, content))?;
+        place(&unfinished, &path)
+    }
+
+    fn write_file(&self, name: &str, from: &Path) -> anyhow::Result<()> {
+        let path = self.path(name)?;
+        let unfinished = self.prepare(&path, |unfinished| {
+            link_or_copy(from, unfinished)?;
+            File::open(unfinished)?.sync_all()
+        })?;
+        place(&unfinished, &path)
+    }
+
+    fn read_to_file(&self, name: &str, to: &Path) -> anyhow::Result<bool> {
+        let path = self.path(name)?;
+        match link_or_copy(&path, to) {
+            Ok(()) => Ok(true),
+            Err(_) if !path.exists() => Ok(false),
+            Err(error) => {
+                Err(error).with_context(|| format!("`{}` cannot be read into `{}`", path.display(), to.display()))
+            }
+        }
     }
 
     fn create(&self, name: &str, content: &[u8]) -> anyhow::Result<bool> {
         let path = self.path(name)?;
-        let unfinished = self.prepare(&path, content)?;
+        let unfinished = self.prepare(&path, |unfinished| write_all(unfinished, content))?;
         // A hard link is made by one caller only, and shows the whole content from its first moment.
         let linked = match fs::hard_link(&unfinished, &path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),

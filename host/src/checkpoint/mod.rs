@@ -14,7 +14,10 @@ mod verify; // a file is what was stored
 pub use coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
 pub use location::Location;
 pub use store::{Checkpoints, DecidedElsewhere};
-pub use verify::{Damaged, entry, read_verified};
+pub use verify::{Damaged, entry, entry_of_file, read_verified, read_verified_to_file};
+
+use anyhow::Context;
+use std::path::Path;
 
 /// Keeps the files of one job's checkpoints. Shared by all its threads.
 ///
@@ -41,6 +44,26 @@ pub trait CheckpointStorage: Send + Sync {
     /// # Errors
     /// As `write`.
     fn read(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>>;
+
+    /// Stores the file at `from`, which nobody changes any more, as `write` does; a large one without holding it in memory. It
+    /// may be linked, not copied.
+    ///
+    /// # Errors
+    /// As `write`; `from` cannot be read.
+    fn write_file(&self, name: &str, from: &Path) -> anyhow::Result<()> {
+        let content = std::fs::read(from).with_context(|| format!("`{}` cannot be read", from.display()))?;
+        self.write(name, &content)
+    }
+
+    /// Puts a file's content into a new file at `to`, which nobody may change: it may be a link. False if there is no such file.
+    ///
+    /// # Errors
+    /// As `write`; `to` cannot be written.
+    fn read_to_file(&self, name: &str, to: &Path) -> anyhow::Result<bool> {
+        let Some(content) = self.read(name)? else { return Ok(false) };
+        std::fs::write(to, content).with_context(|| format!("`{}` cannot be written", to.display()))?;
+        Ok(true)
+    }
 
     /// Names that begin with `prefix`, sorted.
     ///

@@ -117,14 +117,20 @@ impl Site {
             Some(folder) => super::connectors::dead_letter_sink(folder),
             None => Box::new(Refuse),
         };
+        let with_state = blueprint.plan.chains.iter().map(|chain| blueprint.nodes[chain[0]].parallelism).sum();
+        let states = storage::States::new(
+            self.definition.state,
+            self.env.state_backend.as_deref(),
+            (storage::state_folder(&self.home), with_state),
+            (self.storage.clone(), attempt),
+        )?;
         let wired = wire(Wiring {
             job: &self.definition.name,
             blueprint,
             dead_letters: (&*dead_letters, gone),
             max_parallelism: self.definition.max_parallelism,
             every_records: every(&self.definition).1,
-            storage: self.storage.clone(),
-            attempt,
+            states,
             restored,
             events: events.clone(),
             env: self.env.clone(),
@@ -233,7 +239,7 @@ fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> 
 fn spawn_task(id: TaskId, run: Runnable, events: Sender<Event>) -> anyhow::Result<JoinHandle<()>> {
     let name = format!("{}-{}", id.node, id.task);
     let body = move || {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| crate::state::StateLost::catch(run)));
         let event = match ended {
             Ok(Ok(End::Told)) => Event::Ended(id),
             Ok(Ok(End::Orphaned)) => Event::Orphaned(id),

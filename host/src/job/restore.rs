@@ -4,7 +4,7 @@
 use super::blueprint::{Blueprint, Part};
 use super::savepoint::Opened;
 use crate::source::Partition;
-use crate::state::{StateBackend, StateDeclaration, StateNumber};
+use crate::state::{Address, Fork, StateBackend, StateDeclaration, StateLost, StateNumber, forked};
 use crate::task::{ChainNode, TaskId};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::savepoint::{Fit, Savepoint, StateFit, compare};
@@ -67,10 +67,10 @@ impl Restored {
             |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
         states.retain(is_declared);
         for (operator, name, kind, version) in declared {
-            match states.iter_mut().find(|state| state.operator == operator && state.name == name) {
+            match states.iter_mut().find(|state| is_state(state, &operator, &name)) {
                 Some(known) => known.version = version,
                 None => {
-                    states.push(StateEntry { number: next_state, operator, name, kind, version });
+                    states.push(StateEntry { number: next_state, operator, name, kind, version, forked_from: None });
                     next_state += 1;
                 }
             }
@@ -104,10 +104,27 @@ impl Restored {
     /// The numbers of an operator's states, in the order it declares them.
     pub(super) fn numbers(&self, operator: &str, declared: &[StateDeclaration]) -> Vec<StateNumber> {
         let number = |declared: &StateDeclaration| {
-            let entry = self.states.iter().find(|state| state.operator == operator && state.name == declared.name);
+            let entry = self.states.iter().find(|state| is_state(state, operator, &declared.name));
             StateNumber(entry.expect("every declared state has a number").number)
         };
         declared.iter().map(number).collect()
+    }
+
+    /// Puts the forks of an operator's states back in place.
+    pub(super) fn forks(
+        &self,
+        operator: &str,
+        declared: &[StateDeclaration],
+        mut state: Box<dyn StateBackend>,
+    ) -> Box<dyn StateBackend> {
+        for entry in self.states.iter().filter(|entry| entry.operator == operator) {
+            let declaration = declared.iter().find(|declaration| declaration.name == entry.name);
+            if let Some((from, declaration)) = entry.forked_from.zip(declaration) {
+                let [from, to, marks] = [from.number, entry.number, from.marks].map(StateNumber);
+                state = forked(state, Fork { from, to, marks }, declaration);
+            }
+        }
+        state
     }
 
     /// Where the partitions of a source go on.
@@ -177,12 +194,13 @@ impl Restored {
         let own = |operator: &str| nodes.iter().find(|node| node.name == operator);
         let numbers: BTreeSet<u32> =
             self.states.iter().filter(|it| own(&it.operator).is_some()).map(|it| it.number).collect();
-        opened.rows(groups, |at, meta, bytes| {
+        let put = |at: Address<'_>, meta, bytes: &[u8]| {
             if numbers.contains(&at.state.0) {
                 state.put(at, meta, bytes)
             }
             Ok(())
-        })?;
+        };
+        StateLost::catch(|| opened.rows(groups, put))?;
         let mut watermark = None;
         for (operator, part) in &opened.savepoint.operators {
             let Some(node) = own(operator) else { continue };
@@ -203,6 +221,11 @@ impl Restored {
     }
 }
 
+/// Whether it is the state that an operator declares by this name, and no fork of it.
+fn is_state(entry: &StateEntry, operator: &str, name: &str) -> bool {
+    entry.operator == operator && entry.name == name && entry.forked_from.is_none()
+}
+
 fn restore_checkpoint(
     manifest: &Manifest,
     task: &TaskId,
@@ -211,11 +234,16 @@ fn restore_checkpoint(
     nodes: &[ChainNode],
 ) -> anyhow::Result<Option<Timestamp>> {
     let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.chain == task.node).collect();
-    let mut files = Vec::new();
     for part in parts.iter().filter(|part| part.groups.0 < groups.end && groups.start < part.groups.1) {
-        files.extend(part.files.iter().cloned());
+        ensure!(
+            part.backend == state.name(),
+            "it was written by the state backend `{}`, and the job now says `{}`, which does not read it: put `state.backend` \
+             back; or take a savepoint and start from that, which changes backends; or start over with `--fresh`",
+            part.backend,
+            state.name()
+        );
+        state.restore(&part.files, groups.start.max(part.groups.0)..groups.end.min(part.groups.1))?;
     }
-    state.restore(&files, groups)?;
     // Counters of tasks that are no more go to the first.
     let last = parts.iter().map(|part| part.task).max().unwrap_or(0);
     for part in parts.iter().filter(|part| part.task == task.task || (task.task == 0 && part.task > last)) {

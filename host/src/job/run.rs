@@ -107,6 +107,7 @@ pub fn start(
         Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
     let blueprint = blueprint(definition, &engine, load, &env.clock)?;
     let storage = storage::checkpoints(&definition.name, options)?;
+    storage::clear_state(&home)?;
     let site = Site { definition: definition.clone(), options: options.clone(), home, storage, env: env.clone() };
     let (attempt, resumed, damaged) = match site.begin(&blueprint, 0)? {
         Begun::Finished(checkpoint) => return Ok(Started::AlreadyFinished(checkpoint)),

@@ -1,8 +1,18 @@
-//! Storage by the name that its user gives it: a folder or a URL.
+//! Where a job keeps things: its checkpoints and savepoints in what its user names, a folder or a URL; its state in the
+//! backend that the job file names.
 
+use super::definition::State;
 use super::run::RunOptions;
 use crate::checkpoint::{CheckpointStorage, Location};
-use anyhow::{Context, ensure};
+use crate::env::WaitPoint;
+use crate::state::StateBackend;
+use crate::state::memory::{self, ACTIVE_LIMIT_DEFAULT, MemoryOptions};
+use crate::state::rocksdb::{
+    MEMORY_DEFAULT, Memory, NAME as ROCKSDB, RocksOptions, clear as clear_databases, open as open_rocksdb,
+};
+use anyhow::{Context, bail, ensure};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where a job's checkpoints lie: in the data directory, or in what the user names instead. The layout is the same.
@@ -27,4 +37,76 @@ pub(super) fn place(name: &str, must_exist: bool) -> anyhow::Result<Arc<dyn Chec
         ensure!(!must_exist || folder.is_dir(), "there is no folder `{name}`");
     }
     location.open("")
+}
+
+/// Where the databases of a job lie that keeps its things in `home`.
+pub(super) fn state_folder(home: &Path) -> PathBuf {
+    home.join("state")
+}
+
+/// Removes the databases of dead runs of a job. Only before it runs.
+///
+/// # Errors
+/// They cannot be removed.
+pub(super) fn clear_state(home: &Path) -> anyhow::Result<()> {
+    clear_databases(&state_folder(home))
+}
+
+/// What the backends of one attempt at a job have in common.
+pub(super) struct States {
+    storage: Arc<dyn CheckpointStorage>,
+    attempt: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Memory,
+    RocksDb { folder: PathBuf, memory: Memory },
+}
+
+impl States {
+    /// For `tasks` tasks with state, whose databases lie in `folder`. `instead` names a backend to be taken instead of the job's:
+    /// for tests.
+    ///
+    /// # Errors
+    /// There is no such backend.
+    pub(super) fn new(
+        state: State,
+        instead: Option<&str>,
+        (folder, tasks): (PathBuf, usize),
+        (storage, attempt): (Arc<dyn CheckpointStorage>, String),
+    ) -> anyhow::Result<Self> {
+        let memory = match (state, instead) {
+            (State::Memory, None) | (_, Some(memory::NAME)) => None,
+            (State::Memory, Some(ROCKSDB)) => Some(MEMORY_DEFAULT),
+            (State::RocksDb { memory }, None | Some(ROCKSDB)) => Some(memory),
+            (_, Some(other)) => bail!("`MILLSTREAM_STATE_BACKEND` names `{other}`: there are `memory` and `rocksdb`"),
+        };
+        let kind = match memory {
+            None => Kind::Memory,
+            Some(bytes) => Kind::RocksDb { folder, memory: Memory::new(bytes, tasks) },
+        };
+        Ok(Self { storage, attempt, kind })
+    }
+
+    /// The backend of one task, without rows.
+    pub(super) fn backend(
+        &self,
+        chain: &str,
+        task: usize,
+        groups: Range<u16>,
+        notify: Arc<WaitPoint>,
+    ) -> Box<dyn StateBackend> {
+        let (storage, chain, attempt) = (self.storage.clone(), chain.to_string(), self.attempt.clone());
+        match &self.kind {
+            Kind::Memory => {
+                let active_limit = ACTIVE_LIMIT_DEFAULT;
+                memory::open(MemoryOptions { storage, chain, task, attempt, groups, active_limit, notify })
+            }
+            Kind::RocksDb { folder, memory } => {
+                let (folder, memory) = (folder.clone(), memory.clone());
+                open_rocksdb(RocksOptions { storage, folder, memory, chain, task, attempt, groups, notify })
+            }
+        }
+    }
 }

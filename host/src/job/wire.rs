@@ -3,15 +3,15 @@
 
 use super::blueprint::{Blueprint, Part};
 use super::restore::Restored;
-use crate::checkpoint::{CheckpointStorage, Tasks};
+use super::storage::States;
+use crate::checkpoint::Tasks;
 use crate::dead_letter;
 use crate::env::{Env, WaitPoint};
 use crate::exchange::{CHANNEL_BYTES_MAX, Outbox, Partitioning, Receiver, Sender as ChannelSender, channel};
 use crate::operator::TaskInfo;
 use crate::sink::{SinkFactory, SinkInput};
 use crate::source::Share;
-use crate::state::memory::{ACTIVE_LIMIT_DEFAULT, MemoryBackend, MemoryOptions};
-use crate::state::{StateBackend, StateNumber};
+use crate::state::StateNumber;
 use crate::task::{
     Chain, ChainNode, Control, End, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
     SourceWiring, Target, TaskId,
@@ -49,8 +49,7 @@ pub(super) struct Wiring<'a> {
     pub(super) dead_letters: (&'a dyn SinkFactory, bool),
     pub(super) max_parallelism: u16,
     pub(super) every_records: Option<u64>,
-    pub(super) storage: Arc<dyn CheckpointStorage>,
-    pub(super) attempt: String,
+    pub(super) states: States,
     pub(super) restored: &'a Restored,
     pub(super) events: Sender<Event>,
     pub(super) env: Env,
@@ -304,20 +303,13 @@ impl Wirer<'_> {
         let unit = Unit::Chain(chain);
         let name = nodes[0].name.clone();
         let groups = KeyGroup::range(task, self.parallelism(unit), self.with.max_parallelism);
-        let mut state: Box<dyn StateBackend> = Box::new(MemoryBackend::new(MemoryOptions {
-            storage: self.with.storage.clone(),
-            chain: name.clone(),
-            task,
-            attempt: self.with.attempt.clone(),
-            groups: groups.clone(),
-            active_limit: ACTIVE_LIMIT_DEFAULT,
-            notify: self.wait_point(unit, task),
-        }));
+        let mut state = self.with.states.backend(&name, task, groups.clone(), self.wait_point(unit, task));
         for &at in &self.with.blueprint.plan.chains[chain] {
             let Part::Operator(factory) = &self.with.blueprint.parts[at] else { continue };
-            let declared = factory.states();
-            let numbers: Vec<StateNumber> = self.with.restored.numbers(&self.with.blueprint.nodes[at].name, &declared);
+            let (operator, declared) = (&self.with.blueprint.nodes[at].name, factory.states());
+            let numbers: Vec<StateNumber> = self.with.restored.numbers(operator, &declared);
             numbers.iter().zip(&declared).for_each(|(&number, declaration)| state.register(number, declaration));
+            state = self.with.restored.forks(operator, &declared, state);
         }
         let id = TaskId { node: name, task };
         let watermark = self.with.restored.restore_chain(&id, groups.clone(), &mut *state, &nodes)?;

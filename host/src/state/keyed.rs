@@ -169,6 +169,12 @@ impl Keyed {
 #[inline]
 pub(super) fn row_of(key: &[u8], row: &mut Vec<u8>) {
     row.clear();
+    push_row(key, row);
+}
+
+/// Appends the same.
+#[inline]
+pub(super) fn push_row(key: &[u8], row: &mut Vec<u8>) {
     push_varint(row, key.len() as u64);
     row.extend_from_slice(key);
 }

@@ -13,23 +13,26 @@
 
 #[cfg(test)]
 pub(crate) mod contract;
-mod declaration;
+mod fork;
 mod keyed;
+mod layered; // what both backends share
+mod layout;
 mod lists;
 mod maps;
 pub mod memory;
 mod overlay;
 mod prefetch;
-mod row;
+pub mod rocksdb;
 mod snapshot;
-mod snapshot_file;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod timers;
 mod values;
 
-pub use declaration::{Access, StateDeclaration, StateKind, Ttl};
+pub use fork::{Fork, forked};
 pub use keyed::{Call, Cell, Found, Keyed};
+pub use layered::StateLost;
+pub use layout::{Access, Address, NEVER, RowKeys, RowMeta, StateDeclaration, StateKind, StateNumber, Ttl};
 pub use lists::ListState;
 pub use maps::MapState;
 pub use overlay::Overlay;
@@ -40,35 +43,7 @@ pub use values::{ValueState, decode, encode, push_decoded, typed};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use dataflow::time::Timestamp;
-use serde::{Deserialize, Serialize};
-use std::ops::ControlFlow;
-
-/// Stands for (operator, state name) in stored keys; never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StateNumber(pub u32);
-
-/// The stamp of a row that never expires.
-pub const NEVER: Timestamp = i64::MAX;
-
-/// What stands beside a row's bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowMeta {
-    /// From this time on (on the state's clock) the row is gone; [`NEVER`] without a TTL.
-    pub expiry: Timestamp,
-    /// Schema version of the bytes.
-    pub version: u16,
-}
-
-/// Where a row lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address<'a> {
-    /// Key group of the row's key.
-    pub group: KeyGroup,
-    /// Which state.
-    pub state: StateNumber,
-    /// The rest of the stored key.
-    pub row: &'a [u8],
-}
+use std::ops::{ControlFlow, Range};
 
 /// Keeps one task's rows, durable at snapshots. Used by one thread.
 ///
@@ -77,12 +52,29 @@ pub struct Address<'a> {
 ///   when reading: it hands out stamps, and MAY drop a row once [`StateBackend::advance`] says that its stamp has passed.
 /// - `snapshot` MUST be independent of the state's size in what it does before it returns.
 /// - `restore` of a snapshot's files MUST give back exactly the rows that were there when `snapshot` was called, but for expired ones.
+/// - However many rows are put before the first snapshot, memory beyond what the backend keeps there anyway stays bounded: a
+///   savepoint is loaded by `put`.
+/// - A backend that has lost its state, as when its disk can no longer be read, ends the task: see [`StateLost`].
 pub trait StateBackend: Send {
+    /// What it is called in job files and manifests. Another backend does not read its files.
+    fn name(&self) -> &'static str;
+
     /// Announces a state, before its first use.
     fn register(&mut self, state: StateNumber, declaration: &StateDeclaration);
 
     /// Appends the row's bytes to `into` and tells its meta; none (and nothing appended) if there is no row.
     fn get(&self, at: Address<'_>, into: &mut Vec<u8>) -> Option<RowMeta>;
+
+    /// Reads many rows of one state: calls `visit` for each, in order, with its index and what `get` would tell. Where
+    /// rows lie on disk, they are read together.
+    fn get_many(&self, state: StateNumber, keys: &RowKeys, visit: &mut ManyVisitor<'_>) {
+        let mut bytes = vec![];
+        for index in 0..keys.len() {
+            bytes.clear();
+            let meta = self.get(keys.address(state, index), &mut bytes);
+            visit(index, meta.map(|meta| (meta, &*bytes)));
+        }
+    }
 
     /// Writes a row.
     fn put(&mut self, at: Address<'_>, meta: RowMeta, bytes: &[u8]);
@@ -109,12 +101,12 @@ pub trait StateBackend: Send {
     /// Storage refused: the checkpoint is lost, the state is not.
     fn poll_snapshot(&mut self) -> anyhow::Result<Option<(CheckpointId, Vec<FileEntry>)>>;
 
-    /// Loads the rows of `groups`, which are the task's own, from a snapshot's files, which may hold others. Before anything
-    /// is written; once for each old task whose key groups it takes over, or once with all their files.
+    /// Loads the rows of `groups`, which are the task's own, from the files of one old task's snapshot, which may hold
+    /// others. Before anything is written; once for each old task whose key groups it takes over.
     ///
     /// # Errors
     /// A file is missing or damaged: which, and how.
-    fn restore(&mut self, files: &[FileEntry], groups: std::ops::Range<u16>) -> anyhow::Result<()>;
+    fn restore(&mut self, files: &[FileEntry], groups: Range<u16>) -> anyhow::Result<()>;
 
     /// Rows and bytes held, about; and the bytes freed by expiry so far.
     fn sizes(&self) -> Sizes;
@@ -122,6 +114,9 @@ pub trait StateBackend: Send {
 
 /// Called with each row: the row part of its key, its meta, its bytes.
 pub type Visitor<'a> = dyn FnMut(&[u8], RowMeta, &[u8]) -> ControlFlow<()> + 'a;
+
+/// Called with each row of many: its index, and its meta and bytes if it is there.
+pub type ManyVisitor<'a> = dyn FnMut(usize, Option<(RowMeta, &[u8])>) + 'a;
 
 /// Called with each row of a snapshot; its error ends the reading.
 pub type SnapshotVisitor<'a> = dyn FnMut(Address<'_>, RowMeta, &[u8]) -> anyhow::Result<()> + 'a;

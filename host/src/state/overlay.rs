@@ -1,7 +1,7 @@
 //! What one call writes, kept apart from the state until the call succeeds: `commit` makes it real, `discard` forgets it.
 //! Reads through the overlay see the call's earlier writes. Nothing here is ever part of a snapshot.
 
-use super::row::Row;
+use super::layered::Row;
 use super::{Address, NEVER, RowMeta, StateBackend, StateNumber, Visitor};
 use dataflow::key::KeyGroup;
 use dataflow::record::Blobs;

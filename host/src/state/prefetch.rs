@@ -4,9 +4,9 @@
 //! end so that none of a key's rows lies on the other side of the value's stamp, nor a whole TTL behind an earlier row,
 //! whose write would be gone by then.
 
-use super::keyed::{Keyed, row_of};
+use super::keyed::{Keyed, push_row, row_of};
 use super::values::{encode, push_decoded};
-use super::{Address, RowMeta, StateBackend, Ttl};
+use super::{Address, RowKeys, RowMeta, StateBackend, Ttl};
 use anyhow::ensure;
 use dataflow::key::{KeyGroup, Keys};
 use dataflow::record::{Column, ValueType};
@@ -20,6 +20,7 @@ pub struct Prefetched {
     /// Type of its values.
     pub value_type: ValueType,
     max_parallelism: u16,
+    rows: RowKeys,
     row: Vec<u8>,
     bytes: Vec<u8>,
     first: Vec<Timestamp>,
@@ -48,21 +49,26 @@ pub struct Now {
 impl Prefetched {
     /// Values of `keyed` in a job with so many key groups.
     pub fn new(keyed: Keyed, value_type: ValueType, max_parallelism: u16) -> Self {
-        let (row, bytes, first, last) = (vec![], vec![], vec![], vec![]);
-        Self { keyed, value_type, max_parallelism, row, bytes, first, last }
+        let (rows, row, bytes, first, last) = (RowKeys::default(), vec![], vec![], vec![], vec![]);
+        Self { keyed, value_type, max_parallelism, rows, row, bytes, first, last }
     }
 
     /// First of all: the stored stamps of a batch's keys, for [`Prefetched::cut`]. Only a state with event-time TTL needs it.
     pub fn stamps(&mut self, state: &dyn StateBackend, keys: &Keys) -> Vec<Timestamp> {
         let mut stamps = Vec::with_capacity(keys.hashes.len());
-        for (key, &hash) in keys.distinct.iter().zip(&keys.hashes) {
-            row_of(key, &mut self.row);
-            self.bytes.clear();
-            let group = KeyGroup::of(hash, self.max_parallelism);
-            let meta = state.get(Address { group, state: self.keyed.number, row: &self.row }, &mut self.bytes);
-            stamps.push(meta.map_or(START, |meta| meta.expiry));
-        }
+        self.note_rows(keys);
+        state.get_many(self.keyed.number, &self.rows, &mut |_, found| {
+            stamps.push(found.map_or(START, |(meta, _)| meta.expiry));
+        });
         stamps
+    }
+
+    /// The rows of a batch's keys.
+    fn note_rows(&mut self, keys: &Keys) {
+        self.rows.clear();
+        for (key, &hash) in keys.distinct.iter().zip(&keys.hashes) {
+            self.rows.push(KeyGroup::of(hash, self.max_parallelism), |row| push_row(key, row));
+        }
     }
 
     /// The first row that must not be in one call with the rows before it; none if all may be. `stamps` are the keys'.
@@ -101,27 +107,26 @@ impl Prefetched {
         column: &mut Column,
     ) -> anyhow::Result<Stamps> {
         self.note_times(keys, timestamps);
+        self.note_rows(keys);
         let mut stamps = Stamps { expiry: Vec::with_capacity(keys.hashes.len()), outdated: vec![] };
-        for (key, &hash) in keys.hashes.iter().enumerate() {
-            row_of(keys.distinct.get(key), &mut self.row);
-            self.bytes.clear();
-            let group = KeyGroup::of(hash, self.max_parallelism);
-            let meta = state.get(Address { group, state: self.keyed.number, row: &self.row }, &mut self.bytes);
-            stamps.expiry.push(meta.map_or(START, |meta| meta.expiry));
-            match meta.filter(|meta| self.keyed.visible(meta.expiry, self.first[key], at.watermark, at.now)) {
+        let (keyed, first, mut is_typed) = (&self.keyed, &self.first, true);
+        state.get_many(keyed.number, &self.rows, &mut |key, found| {
+            stamps.expiry.push(found.map_or(START, |(meta, _)| meta.expiry));
+            match found.filter(|(meta, _)| keyed.visible(meta.expiry, first[key], at.watermark, at.now)) {
                 None => column.push_absent(),
-                Some(meta) if meta.version != self.keyed.version => {
+                Some((meta, _)) if meta.version != keyed.version => {
                     stamps.outdated.push((key as u32, meta.version));
                     column.push_absent();
                 }
-                Some(_) => ensure!(
-                    push_decoded(column, &self.bytes),
-                    "a value of state {} is no {}: raise the state's version when its type changes",
-                    self.keyed.number.0,
-                    self.value_type.name()
-                ),
+                Some((_, bytes)) => is_typed &= push_decoded(column, bytes),
             }
-        }
+        });
+        ensure!(
+            is_typed,
+            "a value of state {} is no {}: raise the state's version when its type changes",
+            self.keyed.number.0,
+            self.value_type.name()
+        );
         Ok(stamps)
     }
 

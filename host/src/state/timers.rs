@@ -114,7 +114,7 @@ impl Timers {
     /// Looks at fresh or restored state.
     pub fn open(&mut self, state: &dyn StateBackend) {
         for (group, earliest) in self.groups.clone().zip(&mut self.earliest) {
-            let mut first = Cursor::new(KeyGroup(group), self.by_time);
+            let mut first = Cursor::new(KeyGroup(group), self.by_time, START);
             *earliest = first.peek(state).map_or(END, |row| fires_at(&row.0));
         }
     }
@@ -182,7 +182,7 @@ impl Timers {
             if *earliest > up_to || *earliest == END && up_to != END {
                 continue;
             }
-            let mut cursor = Cursor::new(KeyGroup(group), self.by_time);
+            let mut cursor = Cursor::new(KeyGroup(group), self.by_time, *earliest);
             *earliest = cursor.peek(state).map_or(END, |row| fires_at(&row.0));
             if let Some(row) = cursor.next_due(state, up_to) {
                 heads.push(Reverse((row, cursors.len())));
@@ -279,8 +279,11 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn new(group: KeyGroup, state: StateNumber) -> Self {
-        Self { group, state, rows: VecDeque::new(), from: vec![], chunk: CHUNK_FIRST, ended: false }
+    /// Of rows that fire at `earliest` or later. Those that have fired are gone, but a backend may have to pass over what is
+    /// left of them.
+    fn new(group: KeyGroup, state: StateNumber, earliest: Timestamp) -> Self {
+        let from = flipped(earliest).to_vec();
+        Self { group, state, rows: VecDeque::new(), from, chunk: CHUNK_FIRST, ended: false }
     }
 
     fn peek(&mut self, state: &dyn StateBackend) -> Option<&(Vec<u8>, Vec<u8>)> {

@@ -210,6 +210,7 @@ impl OperatorTask {
             task: self.id.task,
             groups: self.groups,
             watermark: self.chain.watermark(),
+            backend: self.chain.state.name().to_string(),
             files: vec![],
             counters,
         }

@@ -54,6 +54,18 @@ pub struct StateEntry {
     pub kind: StateKind,
     /// Encoding version of the values, as the operator counts it.
     pub version: u32,
+    /// None where the state stands by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkEntry>,
+}
+
+/// Says that a state is a fork: where neither side was written since, it has the rows of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkEntry {
+    /// Number of the state it was forked from.
+    pub number: u32,
+    /// Number of the state whose rows mark what the fork has of its own.
+    pub marks: u32,
 }
 
 /// What the rows of a state are: enough to read them without their operator.
@@ -123,7 +135,9 @@ pub struct TaskSnapshot {
     pub groups: (u16, u16),
     /// The chain's watermark.
     pub watermark: Timestamp,
-    /// Files to read in order: later rows replace earlier ones.
+    /// The state backend that wrote the files: `memory` or `rocksdb`. No other reads them.
+    pub backend: String,
+    /// What holds the state, in the backend's own form and order.
     pub files: Vec<FileEntry>,
     /// Counters that must survive, such as late records dropped, by operator and name.
     pub counters: BTreeMap<String, u64>,

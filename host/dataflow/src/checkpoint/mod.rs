@@ -5,7 +5,8 @@ mod progress;
 pub mod savepoint; // the canonical form, and how a job fits it
 
 pub use manifest::{
-    FileEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry, StateKind, TaskSnapshot,
+    FileEntry, ForkEntry, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry, StateKind,
+    TaskSnapshot,
 };
 pub use progress::{Ended, Progress, Report};
 

@@ -76,8 +76,18 @@ pub const STATE: Group = Group {
     title: "`state`",
     says: "Where operators remember.",
     keys: &[
-        key("backend", "`memory`", Is("memory"), "What holds it."),
-        key("memory", "size", Open("no limit"), "Bytes that the job's state may take. Not in this version: refused."),
+        key(
+            "backend",
+            "`memory` or `rocksdb`",
+            Is("memory"),
+            "What holds it: memory, or a database on disk for state larger than that.",
+        ),
+        key(
+            "memory",
+            "size",
+            Is("1GiB"),
+            "With `rocksdb`: memory that the state of all the job's tasks takes together.",
+        ),
     ],
 };
 

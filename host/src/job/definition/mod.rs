@@ -80,11 +80,16 @@ pub enum Every {
     Records(u64),
 }
 
-/// Where state is kept. There is one backend yet: memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
-    /// Bytes that the job's state may take; none: no limit.
-    pub memory: Option<u64>,
+/// Where state is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// In memory, whatever it takes.
+    Memory,
+    /// On disk.
+    RocksDb {
+        /// Bytes of memory that all its tasks together take beside it.
+        memory: u64,
+    },
 }
 
 /// Where records that were put aside go.

@@ -205,10 +205,6 @@ impl<'a> Section<'a> {
         self.value(name, 0, size)
     }
 
-    pub(super) fn optional_size(&self, name: &str) -> Option<u64> {
-        self.optional(name, size)
-    }
-
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.value(name, PathBuf::new(), |node| Ok(self.reader.folder.join(text(node)?)))
     }

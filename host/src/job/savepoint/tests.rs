@@ -32,6 +32,7 @@ fn manifest() -> Manifest {
             name: "seen".into(),
             kind: StateKind::Value,
             version: 1,
+            forked_from: None,
         }],
         next_state: 5,
         savepoint: None,
@@ -169,7 +170,7 @@ fn file_of_rows_that_is_damaged_or_gone_names_itself() {
 }
 
 fn shown(kind: StateKind, row: &[u8], bytes: &[u8]) -> Option<serde_json::Value> {
-    let entry = StateEntry { number: 3, operator: "op".into(), name: "st".into(), kind, version: 1 };
+    let entry = StateEntry { number: 3, operator: "op".into(), name: "st".into(), kind, version: 1, forked_from: None };
     line(kind, row, RowMeta { expiry: NEVER, version: 1 }, bytes).map(|line| line.to_json(&entry))
 }
 

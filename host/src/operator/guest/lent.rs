@@ -12,6 +12,10 @@ pub(super) struct Lent;
 const RULE: &str = "a task's state is lent to the running call of a guest, and back when the call returns";
 
 impl StateBackend for Lent {
+    fn name(&self) -> &'static str {
+        unreachable!("{RULE}")
+    }
+
     fn register(&mut self, _: StateNumber, _: &StateDeclaration) {
         unreachable!("{RULE}")
     }

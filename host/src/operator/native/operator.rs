@@ -119,7 +119,7 @@ impl NativeOperator {
 
     /// Makes values and timers real.
     fn write(&mut self, rows: &Rows<'_>, context: &mut Context<'_>) {
-        self.values.iter_mut().for_each(|values| values.write(&mut **context.state, rows.keys));
+        self.values.iter_mut().for_each(|values| values.write(&mut **context.state));
         let changes = std::mem::take(&mut self.effects.timers);
         if let Some(timers) = &mut self.timers {
             let (backend, watermark, now) = (&**context.state, context.watermark, context.now);

@@ -2,7 +2,7 @@
 
 use super::{Dedup, Fired, Logic, Row, RunningCount, operator};
 use crate::operator::{Context, Due, Emitter, Operator, OperatorFactory, TaskInfo};
-use crate::state::memory::MemoryBackend;
+use crate::state::memory;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
 use crate::telemetry::NodeMetrics;
 use dataflow::graph::Port;
@@ -23,7 +23,7 @@ struct Fed {
 impl Fed {
     fn new(logic: impl Logic + 'static) -> Self {
         let factory = operator(logic);
-        let mut state: Box<dyn StateBackend> = Box::new(MemoryBackend::for_tests(0..128));
+        let mut state = memory::for_tests(0..128);
         let states: Vec<StateNumber> = (1..).map(StateNumber).take(factory.states().len()).collect();
         for (number, declaration) in states.iter().zip(factory.states()) {
             state.register(*number, &declaration);

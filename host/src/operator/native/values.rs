@@ -1,7 +1,7 @@
 //! One value state during a call: the values of the batch's keys, read once, changed in place, written once. Whether a row
 //! sees a value is judged row by row, so no batch needs cutting.
 
-use crate::state::{Address, Keyed, RowMeta, StateBackend};
+use crate::state::{Keyed, RowKeys, RowMeta, StateBackend};
 use dataflow::key::{KeyGroup, Keys, push_varint};
 use dataflow::time::Timestamp;
 
@@ -13,7 +13,8 @@ pub(super) struct Values {
     slots: Vec<Slot>,
     /// Bytes of all values; one that changes its length is appended.
     bytes: Vec<u8>,
-    row: Vec<u8>,
+    /// Where the values lie.
+    rows: RowKeys,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,27 +28,26 @@ struct Slot {
 
 impl Values {
     pub(super) fn new(keyed: Keyed, max_parallelism: u16) -> Self {
-        Self { keyed, max_parallelism, slots: vec![], bytes: vec![], row: vec![] }
-    }
-
-    fn set_row(&mut self, key: &[u8]) {
-        self.row.clear();
-        push_varint(&mut self.row, key.len() as u64);
-        self.row.extend_from_slice(key);
+        Self { keyed, max_parallelism, slots: vec![], bytes: vec![], rows: RowKeys::default() }
     }
 
     /// Reads the value of each distinct key.
     pub(super) fn load(&mut self, state: &dyn StateBackend, keys: &Keys) {
-        self.slots.clear();
-        self.bytes.clear();
-        for (index, &hash) in keys.hashes.iter().enumerate() {
-            self.set_row(keys.distinct.get(index));
-            let from = self.bytes.len() as u32;
-            let group = KeyGroup::of(hash, self.max_parallelism);
-            let at = Address { group, state: self.keyed.number, row: &self.row };
-            let meta = state.get(at, &mut self.bytes);
-            self.slots.push(Slot { meta, from, to: self.bytes.len() as u32, changed: false });
+        self.rows.clear();
+        for (key, &hash) in keys.distinct.iter().zip(&keys.hashes) {
+            self.rows.push(KeyGroup::of(hash, self.max_parallelism), |row| {
+                push_varint(row, key.len() as u64);
+                row.extend_from_slice(key);
+            });
         }
+        let (slots, bytes) = (&mut self.slots, &mut self.bytes);
+        slots.clear();
+        bytes.clear();
+        state.get_many(self.keyed.number, &self.rows, &mut |_, found| {
+            let from = bytes.len() as u32;
+            bytes.extend_from_slice(found.map_or(&[], |(_, value)| value));
+            slots.push(Slot { meta: found.map(|(meta, _)| meta), from, to: bytes.len() as u32, changed: false });
+        });
     }
 
     /// The value of a key as a row of this time sees it.
@@ -82,15 +82,9 @@ impl Values {
     }
 
     /// Writes what was changed.
-    pub(super) fn write(&mut self, state: &mut dyn StateBackend, keys: &Keys) {
-        for (index, &hash) in keys.hashes.iter().enumerate() {
-            let slot = self.slots[index];
-            if !slot.changed {
-                continue;
-            }
-            self.set_row(keys.distinct.get(index));
-            let group = KeyGroup::of(hash, self.max_parallelism);
-            let at = Address { group, state: self.keyed.number, row: &self.row };
+    pub(super) fn write(&mut self, state: &mut dyn StateBackend) {
+        for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.changed) {
+            let at = self.rows.address(self.keyed.number, index);
             match slot.meta {
                 Some(meta) => state.put(at, meta, &self.bytes[slot.from as usize..slot.to as usize]),
                 None => state.delete(at),

@@ -68,15 +68,19 @@ impl WindowOperator {
         let intake = &mut self.intake;
         intake.accumulators.clear();
         intake.sent.clear();
-        for cell in intake.cells.list() {
-            let at = (group(keys, cell.key, self.max_parallelism), cell.end, keys.distinct.get(cell.key as usize));
-            let (sent, version) = self.store.load(state, at, self.logic.blank(), &mut intake.accumulators);
-            if !self.store.is_current(version) {
-                migrate_last(&mut *self.logic, version, &mut intake.accumulators.bytes)?;
+        let cells =
+            intake.cells.list().iter().map(|cell| {
+                (group(keys, cell.key, self.max_parallelism), cell.end, keys.distinct.get(cell.key as usize))
+            });
+        let (blank, current, mut migrated) = (self.logic.blank().to_vec(), self.store.version(), Ok(()));
+        let (logic, sent_of) = (&mut *self.logic, &mut intake.sent);
+        self.store.load_all(state, cells, &blank, &mut intake.accumulators, |sent, version, accumulators| {
+            if version != current && migrated.is_ok() {
+                migrated = migrate_last(logic, version, &mut accumulators.bytes);
             }
-            intake.sent.push(sent);
-        }
-        Ok(())
+            sent_of.push(sent);
+        });
+        migrated
     }
 
     /// Takes the rows in; answers those that failed.

@@ -1,7 +1,7 @@
 //! A window's rows in the state: their keys, their values, and the two ways they are reached, one by one and slice by slice.
 
 use super::Accumulators;
-use crate::state::{Address, NEVER, RowMeta, StateBackend, StateNumber};
+use crate::state::{Address, NEVER, RowKeys, RowMeta, StateBackend, StateNumber};
 use dataflow::key::KeyGroup;
 use dataflow::time::Timestamp;
 use std::ops::ControlFlow;
@@ -13,6 +13,7 @@ pub(super) struct Store {
     state: StateNumber,
     /// Version of the accumulators written.
     version: u16,
+    rows: RowKeys,
     row: Vec<u8>,
     value: Vec<u8>,
 }
@@ -51,7 +52,12 @@ fn prefix(end: Timestamp) -> [u8; 8] {
 
 impl Store {
     pub(super) fn new(state: StateNumber, version: u16) -> Self {
-        Self { state, version, row: vec![], value: vec![] }
+        Self { state, version, rows: RowKeys::default(), row: vec![], value: vec![] }
+    }
+
+    /// Version of the accumulators written now.
+    pub(super) fn version(&self) -> u16 {
+        self.version
     }
 
     /// Whether a row's version is that of the accumulators written now.
@@ -65,32 +71,51 @@ impl Store {
         self.row.extend_from_slice(key);
     }
 
-    /// Appends the accumulator of a key in a slice, or `blank`; returns what was sent of it and the version of its bytes.
+    /// Gets the accumulators of keys in slices, or `blank` where there is none: `loaded` is told, in order, what was sent of each
+    /// and the version of its bytes, which were appended last.
+    pub(super) fn load_all<'a>(
+        &mut self,
+        state: &dyn StateBackend,
+        cells: impl Iterator<Item = (KeyGroup, Timestamp, &'a [u8])>,
+        blank: &[u8],
+        into: &mut Accumulators,
+        mut loaded: impl FnMut(Sent, u16, &mut Accumulators),
+    ) {
+        self.rows.clear();
+        for (group, end, key) in cells {
+            self.rows.push(group, |row| {
+                row.extend_from_slice(&prefix(end));
+                row.extend_from_slice(key);
+            });
+        }
+        state.get_many(self.state, &self.rows, &mut |_, found| {
+            let (sent, version) = match found {
+                Some((meta, value)) => {
+                    let (accumulator, sent) = Sent::split(value);
+                    into.bytes.push(accumulator);
+                    (sent, meta.version)
+                }
+                None => {
+                    into.bytes.push(blank);
+                    (Sent::default(), self.version)
+                }
+            };
+            into.present.push(found.is_some());
+            loaded(sent, version, into);
+        });
+    }
+
+    /// The same for one.
     pub(super) fn load(
         &mut self,
         state: &dyn StateBackend,
-        (group, end, key): (KeyGroup, Timestamp, &[u8]),
+        cell: (KeyGroup, Timestamp, &[u8]),
         blank: &[u8],
         into: &mut Accumulators,
     ) -> (Sent, u16) {
-        self.set_row(end, key);
-        let from = into.bytes.bytes.len();
-        let found = state.get(Address { group, state: self.state, row: &self.row }, &mut into.bytes.bytes);
-        let (sent, version) = match found {
-            Some(meta) => {
-                let (accumulator, sent) = Sent::split(&into.bytes.bytes[from..]);
-                let length = accumulator.len();
-                into.bytes.bytes.truncate(from + length);
-                (sent, meta.version)
-            }
-            None => {
-                into.bytes.bytes.extend_from_slice(blank);
-                (Sent::default(), self.version)
-            }
-        };
-        into.present.push(found.is_some());
-        into.bytes.close();
-        (sent, version)
+        let mut found = (Sent::default(), self.version);
+        self.load_all(state, std::iter::once(cell), blank, into, |sent, version, _| found = (sent, version));
+        found
     }
 
     /// Writes the row of a key in a slice.

@@ -8,7 +8,7 @@ use crate::engine::description::{Description, Output, WantedField};
 use crate::operator::guest::{FieldSource, GuestAggregator, GuestFactory, GuestInput, GuestSettings};
 use crate::operator::window::{WindowFactory, WindowSettings};
 use crate::operator::{Context, Due, Emitter, Operator, OperatorFactory, TaskInfo};
-use crate::state::memory::MemoryBackend;
+use crate::state::memory;
 use crate::state::{Address, StateBackend, StateNumber, typed};
 use crate::telemetry::NodeMetrics;
 use anyhow::{Context as _, bail};
@@ -193,7 +193,7 @@ struct Running {
 
 impl Running {
     fn start(subject: Subject) -> anyhow::Result<Self> {
-        let mut state: Box<dyn StateBackend> = Box::new(MemoryBackend::for_tests(0..MAX_PARALLELISM_DEFAULT));
+        let mut state = memory::for_tests(0..MAX_PARALLELISM_DEFAULT);
         let declared = subject.factory.states();
         let numbers: Vec<StateNumber> = (0..declared.len() as u32).map(StateNumber).collect();
         numbers.iter().zip(&declared).for_each(|(number, declared)| state.register(*number, declared));

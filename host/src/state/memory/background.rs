@@ -1,16 +1,14 @@
-//! The thread beside a task: applies frozen layers to the base and makes snapshots durable. It alone writes to the base, in
-//! the order in which layers were frozen, so a snapshot of the base is that of one moment.
+//! What runs beside a task: applies frozen layers to the base, and makes snapshots durable as a chain of files, full ones
+//! and then deltas.
 
-use super::base::{Base, Clocks};
-use super::layer::Layer;
+use super::base::{Base, Restored};
+use super::snapshot_file::FileWriter;
 use crate::checkpoint::{CheckpointStorage, entry};
-use crate::env::WaitPoint;
-use crate::state::snapshot_file::FileWriter;
+use crate::state::layered::{Answers, Frozen, Layer, Worker};
 use anyhow::Context;
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 
 /// A full file closes at this size, so that a dump never doubles the memory of the base.
 const FULL_FILE_BYTES: usize = 64 << 20;
@@ -23,25 +21,6 @@ const CHAIN_SLACK: u64 = 64 << 10;
 
 /// …and hold at most this many deltas.
 const CHAIN_DELTAS: usize = 100;
-
-/// What the task asks for.
-pub(super) enum Work {
-    /// Apply a layer; make it part of a snapshot if a checkpoint asked for it.
-    Freeze { layer: Arc<Layer>, clocks: Clocks, checkpoint: Option<CheckpointId> },
-    /// Give back the memory of a layer nobody reads any more: millions of rows, too slow for the task.
-    Free(Arc<Layer>),
-    /// The base was restored from these files, which hold its rows and no others.
-    Restored(Vec<FileEntry>),
-    /// The base was restored from files that hold other tasks' rows too: no snapshot may name them, since a later restore
-    /// could take their old rows for those tasks' newer ones.
-    RestoredFromOthers,
-}
-
-/// What it says when a layer is applied.
-pub(super) struct Applied {
-    /// The snapshot's files, if a checkpoint asked for it.
-    pub(super) snapshot: Option<(CheckpointId, anyhow::Result<Vec<FileEntry>>)>,
-}
 
 /// Who writes the files, and how their names begin.
 #[derive(Clone)]
@@ -57,7 +36,7 @@ pub(super) struct Writer {
 pub(super) struct Background {
     base: Arc<Base>,
     writer: Writer,
-    notify: Arc<WaitPoint>,
+    answers: Answers,
     /// Bytes of layers frozen early that wait for the next snapshot at least.
     pending_limit: u64,
     /// Files that hold everything up to the last snapshot.
@@ -72,39 +51,18 @@ pub(super) struct Background {
 }
 
 impl Background {
-    pub(super) fn new(base: Arc<Base>, writer: Writer, notify: Arc<WaitPoint>, pending_limit: u64) -> Self {
-        Self { base, writer, notify, pending_limit, chain: vec![], deltas: 0, pending: vec![], broken: false, files: 0 }
+    pub(super) fn new(base: Arc<Base>, writer: Writer, answers: Answers, pending_limit: u64) -> Self {
+        let Restored { files: chain, of_others: broken } = base.take_restored();
+        let deltas = chain.len();
+        Self { base, writer, answers, pending_limit, chain, deltas, pending: vec![], broken, files: 0 }
     }
 
-    /// Works until the task is gone.
-    pub(super) fn run(mut self, work: &Receiver<Work>, answers: &Sender<Applied>) {
-        while let Ok(work) = work.recv() {
-            match work {
-                Work::Free(layer) => drop(layer),
-                Work::Restored(files) => {
-                    self.deltas = files.len();
-                    self.chain = files;
-                }
-                Work::RestoredFromOthers => self.broken = true,
-                Work::Freeze { layer, clocks, checkpoint } => {
-                    self.base.apply(&layer, clocks);
-                    let snapshot = self.take(&layer, checkpoint);
-                    drop(layer);
-                    if answers.send(Applied { snapshot }).is_err() {
-                        return;
-                    }
-                    self.notify.notify();
-                }
-            }
-        }
-    }
-
-    fn take(
+    fn store(
         &mut self,
         layer: &Layer,
         checkpoint: Option<CheckpointId>,
     ) -> Option<(CheckpointId, anyhow::Result<Vec<FileEntry>>)> {
-        let live = self.base.sizes().1;
+        let live = self.base.live_bytes();
         let pending: u64 = self.pending.iter().map(|delta| delta.len() as u64).sum::<u64>() + layer.sizes().1;
         let chain: u64 = self.chain.iter().map(|file| file.length).sum();
         let too_long = chain + pending > CHAIN_FACTOR * live + CHAIN_SLACK || self.deltas >= CHAIN_DELTAS;
@@ -182,6 +140,17 @@ impl Background {
         let name = format!("{prefix}-{checkpoint}-{}-{attempt}", self.files);
         storage.write(&name, content).with_context(|| format!("state file `{name}` cannot be written"))?;
         Ok(entry(name, content))
+    }
+}
+
+impl Worker for Background {
+    fn take(&mut self, frozen: Frozen) -> bool {
+        let Frozen { layer, clocks, checkpoint } = frozen;
+        self.base.apply(&layer, clocks);
+        let snapshot = self.store(&layer, checkpoint);
+        drop(layer);
+        // The snapshot first: who waits for a layer to be applied finds its snapshot ended.
+        snapshot.is_none_or(|(checkpoint, files)| self.answers.snapshot(checkpoint, files)) && self.answers.applied()
     }
 }
 

@@ -1,45 +1,31 @@
 //! Everything the task remembers but what was written last: tables by state and key group, each behind its own lock. The
 //! task only reads it; the background thread alone writes, a few hundred rows at a time, so that no read waits long.
 
-use super::layer::Layer;
-use super::table::{Probe, Table};
-use crate::state::{Access, RowMeta, StateDeclaration, StateNumber};
+use super::background::{Background, Writer};
+use super::cursor::Cursor;
+use super::snapshot_file::read_file;
+use crate::state::layered::{self, Answers, Clocks, Layer, Place, Probe, RowRef, Span, Table, Worker};
+use crate::state::{
+    Access, Address, ManyVisitor, RowKeys, RowMeta, Sizes, SnapshotVisitor, StateDeclaration, StateNumber,
+};
+use dataflow::checkpoint::FileEntry;
 use dataflow::key::KeyGroup;
-use dataflow::time::{Clock, START, Timestamp};
+use dataflow::time::Clock;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Rows applied under one taking of a lock.
 const APPLY_ROWS: usize = 256;
 
-/// What time it is on each clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clocks {
-    pub(super) watermark: Timestamp,
-    pub(super) now: Timestamp,
-}
-
-impl Default for Clocks {
-    fn default() -> Self {
-        Self { watermark: START, now: START }
-    }
-}
-
-impl Clocks {
-    /// What the stamps of a state's rows are compared with to tell whether they have expired; none without a time to live.
-    pub(super) fn of(self, ttl: Option<Clock>) -> Option<Timestamp> {
-        Some(match ttl? {
-            Clock::EventTime => self.watermark,
-            Clock::ProcessingTime => self.now,
-        })
-    }
-}
-
 /// The base of one task.
-#[derive(Debug)]
-pub(super) struct Base {
+pub(in crate::state) struct Base {
+    writer: Writer,
+    /// Bytes of layers frozen early that may wait in memory for the next snapshot at least.
+    pending_limit: u64,
+    /// What it was restored from, until there is a worker.
+    restored: Mutex<Restored>,
     groups: Range<u16>,
     states: RwLock<BTreeMap<StateNumber, Arc<BaseState>>>,
     /// As they stood when the layer applied last was frozen: what a snapshot drops has expired at its own time.
@@ -49,10 +35,20 @@ pub(super) struct Base {
     expired: AtomicU64,
 }
 
+/// What a base was restored from.
+#[derive(Default)]
+pub(super) struct Restored {
+    /// Files that hold its rows.
+    pub(super) files: Vec<FileEntry>,
+    /// They hold other tasks' rows too: no snapshot may name them, since a later restore could take their old rows for
+    /// those tasks' newer ones.
+    pub(super) of_others: bool,
+}
+
 /// One state's tables.
 #[derive(Debug)]
-pub(super) struct BaseState {
-    pub(super) access: Access,
+pub(in crate::state) struct BaseState {
+    access: Access,
     ttl: Option<Clock>,
     shards: Vec<RwLock<Table>>,
 }
@@ -74,8 +70,11 @@ impl BaseState {
 }
 
 impl Base {
-    pub(super) fn new(groups: Range<u16>) -> Self {
+    pub(super) fn new(groups: Range<u16>, writer: Writer, pending_limit: u64) -> Self {
         Self {
+            writer,
+            pending_limit,
+            restored: Mutex::default(),
             groups,
             states: RwLock::default(),
             clocks: Mutex::default(),
@@ -87,25 +86,6 @@ impl Base {
 
     pub(super) fn groups(&self) -> Range<u16> {
         self.groups.clone()
-    }
-
-    /// Tables of a state as declared; rows that were restored before the declaration move over.
-    pub(super) fn register(&self, state: StateNumber, declaration: &StateDeclaration) -> Arc<BaseState> {
-        let (access, ttl) = (declaration.access(), declaration.ttl.map(|ttl| ttl.clock));
-        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = states.get(&state).filter(|known| known.access == access && known.ttl == ttl) {
-            return known.clone();
-        }
-        let declared = Arc::new(BaseState::new(access, ttl, self.groups.len()));
-        if let Some(old) = states.insert(state, declared.clone()) {
-            for group in 0..self.groups.len() {
-                let mut table = declared.write(group);
-                for (_, row) in old.read(group).iter() {
-                    table.put(&Probe::new(access, row.key()), row.meta(), row.bytes());
-                }
-            }
-        }
-        declared
     }
 
     /// The states in order of their numbers.
@@ -154,11 +134,7 @@ impl Base {
         let clocks = *self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(clock) = clocks.of(state.ttl) else { return };
         let freed = self.change(state, group, |table| table.sweep(clock));
-        self.count_expired(freed);
-    }
-
-    pub(super) fn count_expired(&self, bytes: u64) {
-        self.expired.fetch_add(bytes, Ordering::Relaxed);
+        layered::Base::count_expired(self, freed);
     }
 
     fn change<T>(&self, state: &BaseState, group: usize, act: impl FnOnce(&mut Table) -> T) -> T {
@@ -170,8 +146,22 @@ impl Base {
         done
     }
 
-    /// A row of a snapshot's file, of a key group of the task's.
-    pub(super) fn load(&self, state: StateNumber, group: KeyGroup, row: &[u8], value: Option<(RowMeta, &[u8])>) {
+    /// Reads a snapshot's files into the tables; whether they hold rows of other groups than `groups`.
+    fn load_files(&self, files: &[FileEntry], groups: &Range<u16>) -> anyhow::Result<bool> {
+        let mut of_others = false;
+        for file in files {
+            read_file(&*self.writer.storage, file, |row| {
+                if groups.contains(&row.group.0) {
+                    self.load(row.state, row.group, row.row, row.value);
+                } else {
+                    of_others = true;
+                }
+            })?;
+        }
+        Ok(of_others)
+    }
+
+    fn load(&self, state: StateNumber, group: KeyGroup, row: &[u8], value: Option<(RowMeta, &[u8])>) {
         let state = self.state(state);
         let probe = Probe::new(state.access, row);
         self.change(&state, usize::from(group.0 - self.groups.start), |table| match value {
@@ -180,16 +170,113 @@ impl Base {
         });
     }
 
-    /// Rows, their bytes as stored in a file, and bytes freed by expiry, about.
-    pub(super) fn sizes(&self) -> (u64, u64, u64) {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (load(&self.rows), load(&self.bytes), load(&self.expired))
+    /// Reads a snapshot's files and visits the rows. Only on a base without declared states: their tables are sorted.
+    pub(super) fn visit_files(&self, files: &[FileEntry], visit: &mut SnapshotVisitor<'_>) -> anyhow::Result<()> {
+        self.load_files(files, &self.groups)?;
+        for (group, index) in self.groups.clone().zip(0..) {
+            for (number, state) in self.states() {
+                for (_, row) in state.read(index).iter() {
+                    let at = Address { group: KeyGroup(group), state: number, row: row.key() };
+                    visit(at, row.meta(), row.bytes().unwrap_or_default())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What it was restored from; nothing when asked again.
+    pub(super) fn take_restored(&self) -> Restored {
+        std::mem::take(&mut *self.restored.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Live rows' bytes as stored in a file, about.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
-impl BaseState {
-    /// Which clock its rows expire by, if they do.
-    pub(super) fn ttl(&self) -> Option<Clock> {
-        self.ttl
+impl layered::Base for Base {
+    const NAME: &'static str = super::NAME;
+    type State = Arc<BaseState>;
+    type Cursor<'a> = Cursor<'a>;
+
+    /// Tables of a state as declared; rows that were restored before the declaration move over.
+    fn register(&self, state: StateNumber, declaration: &StateDeclaration) -> Arc<BaseState> {
+        let (access, ttl) = (declaration.access(), declaration.ttl.map(|ttl| ttl.clock));
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = states.get(&state).filter(|known| known.access == access && known.ttl == ttl) {
+            return known.clone();
+        }
+        let declared = Arc::new(BaseState::new(access, ttl, self.groups.len()));
+        if let Some(old) = states.insert(state, declared.clone()) {
+            for group in 0..self.groups.len() {
+                let mut table = declared.write(group);
+                for (_, row) in old.read(group).iter() {
+                    table.put(&Probe::new(access, row.key()), row.meta(), row.bytes());
+                }
+            }
+        }
+        declared
+    }
+
+    #[inline]
+    fn get(&self, state: &Arc<BaseState>, at: &Place<'_>, into: &mut Vec<u8>) -> Option<RowMeta> {
+        state.read(at.index).get(&at.probe)?.read(into)
+    }
+
+    fn get_many<'a>(
+        &'a self,
+        state: &Arc<BaseState>,
+        _number: StateNumber,
+        keys: &'a RowKeys,
+        above: impl Fn(usize) -> (Place<'a>, Option<RowRef<'a>>),
+        visit: &mut ManyVisitor<'_>,
+    ) {
+        fn tell(index: usize, row: Option<RowRef<'_>>, visit: &mut ManyVisitor<'_>) {
+            visit(index, row.and_then(|row| Some((row.meta(), row.bytes()?))));
+        }
+        for index in 0..keys.len() {
+            let (at, row) = above(index);
+            if row.is_some() {
+                tell(index, row, visit);
+            } else {
+                tell(index, state.read(at.index).get(&at.probe), visit);
+            }
+        }
+    }
+
+    fn may_hold(&self, state: &Arc<BaseState>, at: &Place<'_>) -> bool {
+        state.read(at.index).get(&at.probe).is_some()
+    }
+
+    fn with_cursor(
+        &self,
+        state: &Arc<BaseState>,
+        of: &Span<'_>,
+        walk: impl FnOnce(&mut Cursor<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        walk(&mut Cursor::new(state, of))
+    }
+
+    fn restore(&self, files: &[FileEntry], groups: Range<u16>) -> anyhow::Result<()> {
+        let of_others = self.load_files(files, &groups)?;
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.files.extend_from_slice(files);
+        restored.of_others |= of_others;
+        Ok(())
+    }
+
+    fn worker(self: Arc<Self>, answers: Answers) -> Box<dyn Worker> {
+        let (writer, pending_limit) = (self.writer.clone(), self.pending_limit);
+        Box::new(Background::new(self, writer, answers, pending_limit))
+    }
+
+    fn count_expired(&self, bytes: u64) {
+        self.expired.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn sizes(&self) -> Sizes {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Sizes { rows: load(&self.rows), bytes: load(&self.bytes), expired_bytes: load(&self.expired) }
     }
 }

@@ -1,10 +1,10 @@
 //! The `memory` backend against the contract, and what it promises beyond.
 
-use super::{MemoryBackend, MemoryOptions};
+use super::{MemoryBackend, MemoryOptions, open};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
 use crate::env::WaitPoint;
-use crate::state::contract::check_state_backend;
+use crate::state::contract::{Subject, check_state_backend};
 use crate::state::{Address, NEVER, RowMeta, StateBackend, StateDeclaration, StateKind, StateNumber, Ttl};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const STATE: StateNumber = StateNumber(1);
 
 fn backend(storage: &Arc<MemoryStorage>, attempt: &str, active_limit: u64, notify: Arc<WaitPoint>) -> MemoryBackend {
-    let mut backend = MemoryBackend::new(MemoryOptions {
+    let mut backend = MemoryBackend::with(MemoryOptions {
         storage: storage.clone(),
         chain: "count".into(),
         task: 0,
@@ -52,43 +52,28 @@ fn snapshot(backend: &mut MemoryBackend, checkpoint: u64) -> anyhow::Result<Vec<
             assert_eq!(ended, CheckpointId(checkpoint));
             return Ok(files);
         }
-        backend.options().notify.wait(Some(Duration::from_secs(1)));
+        backend.setup().notify.wait(Some(Duration::from_secs(1)));
     }
     panic!("the snapshot never ended");
 }
 
+fn check_contract(active_limit: u64) {
+    let storage = Arc::new(MemoryStorage::default());
+    let make = |groups, attempt: &str, notify| {
+        let (storage, attempt, chain) = (storage.clone(), attempt.into(), "count".into());
+        open(MemoryOptions { storage, chain, task: 0, attempt, groups, active_limit, notify })
+    };
+    check_state_backend(1500, &Subject { make: &make, storage: storage.clone() });
+}
+
 #[test]
 fn memory_backend_keeps_the_contract() {
-    let storage = Arc::new(MemoryStorage::default());
-    check_state_backend(1500, &|groups, attempt, notify| {
-        let (storage, attempt, chain) = (storage.clone(), attempt.into(), "count".into());
-        Box::new(MemoryBackend::new(MemoryOptions {
-            storage,
-            chain,
-            task: 0,
-            attempt,
-            groups,
-            active_limit: 64 << 20,
-            notify,
-        }))
-    });
+    check_contract(64 << 20);
 }
 
 #[test]
 fn memory_backend_keeps_the_contract_when_it_freezes_all_the_time() {
-    let storage = Arc::new(MemoryStorage::default());
-    check_state_backend(1500, &|groups, attempt, notify| {
-        let (storage, attempt, chain) = (storage.clone(), attempt.into(), "count".into());
-        Box::new(MemoryBackend::new(MemoryOptions {
-            storage,
-            chain,
-            task: 0,
-            attempt,
-            groups,
-            active_limit: 200,
-            notify,
-        }))
-    });
+    check_contract(200);
 }
 
 #[test]
@@ -100,7 +85,7 @@ fn snapshot_is_of_the_moment_it_was_asked_for() {
     first.put(at(b"a"), meta(NEVER), b"2");
     assert_eq!(get(&first, b"a").unwrap(), b"2");
     let files = loop {
-        first.options().notify.wait(Some(Duration::from_secs(10)));
+        first.setup().notify.wait(Some(Duration::from_secs(10)));
         if let Some((_, files)) = first.poll_snapshot().unwrap() {
             break files;
         }
@@ -222,7 +207,7 @@ fn snapshot_keeps_rows_that_expire_after_it_was_asked_for() {
     first.snapshot(CheckpointId(2));
     first.advance(50, 0);
     let files = loop {
-        first.options().notify.wait(Some(Duration::from_secs(10)));
+        first.setup().notify.wait(Some(Duration::from_secs(10)));
         if let Some((_, files)) = first.poll_snapshot().unwrap() {
             break files;
         }

@@ -1,7 +1,7 @@
 //! Values, lists and maps with and without a time to live, against the reference model.
 
 use super::declaration;
-use super::owners::{KINDS, Kind, Owners};
+use super::owners::{Kind, Owners, kinds};
 use crate::state::memory::MemoryBackend;
 use crate::state::{
     Call, Cell, Found, Keyed, ListState, MapState, NEVER, Overlay, StateBackend, StateKind, StateNumber, Ttl,
@@ -84,7 +84,7 @@ proptest! {
         renewed_by_reads in any::<bool>(),
     ) {
         let ttl = clock.map(|clock| Ttl { ms: TTL_MS, clock, renewed_by_reads });
-        for kind in KINDS {
+        for kind in kinds() {
             let mut subject = Subject::new(kind, ttl);
             steps.iter().for_each(|step| subject.step(*step));
         }

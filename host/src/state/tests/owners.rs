@@ -4,24 +4,31 @@
 use crate::checkpoint::memory::MemoryStorage;
 use crate::env::WaitPoint;
 use crate::state::contract::Make;
-use crate::state::memory::{MemoryBackend, MemoryOptions};
+use crate::state::memory::{MemoryOptions, open as open_in_memory};
+use crate::state::rocksdb::{Memory, RocksOptions, open as open_on_disk};
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use std::ops::{ControlFlow, Range};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes what makes backends of one kind; those of one such maker share a storage.
 pub(crate) type Kind = fn() -> Box<Make<'static>>;
 
-/// Every kind of backend that there is.
-pub(crate) const KINDS: [Kind; 1] = [memory];
+/// The kinds of backends that a case runs on: in memory always, and one time in sixteen on disk, which takes its time.
+pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
+    static CASES: AtomicU64 = AtomicU64::new(0);
+    let too = CASES.fetch_add(1, Ordering::Relaxed).is_multiple_of(16);
+    std::iter::once(memory as Kind).chain(too.then_some(rocksdb as Kind))
+}
 
-fn memory() -> Box<Make<'static>> {
+/// Backends of the first kind.
+pub(crate) fn memory() -> Box<Make<'static>> {
     let storage = Arc::new(MemoryStorage::default());
     Box::new(move |groups, attempt, notify| {
-        Box::new(MemoryBackend::new(MemoryOptions {
+        open_in_memory(MemoryOptions {
             storage: storage.clone(),
             chain: "test".into(),
             task: usize::from(groups.start),
@@ -29,7 +36,25 @@ fn memory() -> Box<Make<'static>> {
             groups,
             active_limit: 1 << 10, // so that layers below the active one are read too
             notify,
-        }))
+        })
+    })
+}
+
+fn rocksdb() -> Box<Make<'static>> {
+    let storage = Arc::new(MemoryStorage::default());
+    let fast = Path::new("/dev/shm");
+    let folder = if fast.is_dir() { tempfile::tempdir_in(fast) } else { tempfile::tempdir() }.unwrap();
+    Box::new(move |groups, attempt, notify| {
+        open_on_disk(RocksOptions {
+            storage: storage.clone(),
+            folder: folder.path().into(),
+            memory: Memory::new(16 << 20, 1),
+            chain: "test".into(),
+            task: usize::from(groups.start),
+            attempt: attempt.into(),
+            groups,
+            notify,
+        })
     })
 }
 

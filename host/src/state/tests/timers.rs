@@ -1,6 +1,6 @@
 //! Timers on both clocks against the reference model.
 
-use super::owners::{KINDS, Kind, Owners};
+use super::owners::{Kind, Owners, kinds, memory};
 use crate::state::timers::{Firings, Timers, declarations};
 use crate::state::{Call, Cell, Overlay, StateNumber};
 use dataflow::key::KeyGroup;
@@ -175,7 +175,7 @@ proptest! {
     fn timers_fire_once_in_time_order_as_the_model_says_wherever_they_are_restored(
         steps in prop::collection::vec(step(), 1..60), limit in 1usize..6,
     ) {
-        for kind in KINDS {
+        for kind in kinds() {
             for clock in [Clock::EventTime, Clock::ProcessingTime] {
                 check(kind, clock, &steps, limit);
             }
@@ -184,7 +184,7 @@ proptest! {
 }
 
 fn subject_at(watermark: i64) -> Subject {
-    let mut subject = Subject::new(KINDS[0], Clock::EventTime);
+    let mut subject = Subject::new(memory, Clock::EventTime);
     subject.move_to(watermark);
     subject
 }

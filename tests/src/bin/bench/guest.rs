@@ -13,8 +13,8 @@ use millstream::operator::guest::{FieldSource, GuestFactory, GuestInput, GuestSe
 use millstream::operator::native::{Dedup, RunningCount, operator};
 use millstream::operator::{Context, Emitter, OperatorFactory, TaskInfo};
 use millstream::operator_project::build;
-use millstream::state::memory::MemoryBackend;
-use millstream::state::{StateBackend, StateNumber};
+use millstream::state::StateNumber;
+use millstream::state::memory;
 use millstream::telemetry::NodeMetrics;
 use millstream_tests::chance::Chance;
 use millstream_tests::program::root;
@@ -80,7 +80,7 @@ fn batches(records: usize, rows: usize, keys: u64) -> Vec<Batch> {
 
 /// Runs all batches through a fresh operator: what came out, as rows and the sum of their times and numbers, and the cost.
 fn drive(factory: &dyn OperatorFactory, batches: Vec<Batch>) -> Result<((usize, i64), Cost)> {
-    let mut state: Box<dyn StateBackend> = Box::new(MemoryBackend::for_tests(0..KEY_GROUPS));
+    let mut state = memory::for_tests(0..KEY_GROUPS);
     let declared = factory.states();
     let states: Vec<StateNumber> = (1..).map(StateNumber).take(declared.len()).collect();
     states.iter().zip(&declared).for_each(|(number, declaration)| state.register(*number, declaration));

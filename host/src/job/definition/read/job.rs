@@ -9,6 +9,9 @@ use super::{operator, sink, source};
 use dataflow::restart::RestartPolicy;
 use std::time::Duration;
 
+/// The least memory that state on disk works with.
+const STATE_MEMORY_MIN: u64 = 16 << 20;
+
 /// The whole file. Faulty parts are replaced; the reader knows of each.
 pub(in super::super) fn job(reader: &Reader<'_>, root: &Node, revision: String) -> Definition {
     let section = Section::new(reader, "the job file".into(), root, &[&keys::JOB]);
@@ -66,17 +69,17 @@ fn every(node: &Node) -> Result<Every, String> {
 }
 
 fn state(section: &Section<'_>) -> State {
-    if section.node("backend").is_some_and(|node| node.shown() == "`rocksdb`") {
-        let problem = Problem::at(section.place_of("backend"), "the state backend `rocksdb` is not in this version");
-        section.reader.problem(problem.hint("state is kept in `memory`"));
-    } else {
-        section.choice("backend", &[("memory", ())]);
+    let memory = section.size("memory");
+    let rocksdb = section.choice("backend", &[("memory", false), ("rocksdb", true)]);
+    if section.has("memory") && !rocksdb {
+        let problem = Problem::at(section.place_of("memory"), "the backend `memory` has no limit on its memory");
+        section.reader.problem(problem.hint("leave `memory` out, or say `backend: rocksdb`"));
     }
-    if section.has("memory") {
-        let problem = Problem::at(section.place_of("memory"), "a limit on the state's memory is not in this version");
-        section.reader.problem(problem.hint("leave `memory` out"));
+    if (1..STATE_MEMORY_MIN).contains(&memory) {
+        let message = format!("state needs {} MiB of memory at least", STATE_MEMORY_MIN >> 20);
+        section.reader.problem(Problem::at(section.place_of("memory"), message));
     }
-    State { memory: section.optional_size("memory") }
+    if rocksdb { State::RocksDb { memory } } else { State::Memory }
 }
 
 fn restart(section: &Section<'_>) -> RestartPolicy {

@@ -26,6 +26,10 @@ impl SortedMap {
 }
 
 impl StateBackend for SortedMap {
+    fn name(&self) -> &'static str {
+        "sorted map"
+    }
+
     fn register(&mut self, _state: StateNumber, _declaration: &StateDeclaration) {}
 
     fn get(&self, at: Address<'_>, into: &mut Vec<u8>) -> Option<RowMeta> {

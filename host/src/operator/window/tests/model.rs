@@ -4,7 +4,7 @@ use super::super::{Aggregator, BuiltIn, Combined, WindowSettings};
 use super::harness::{Fed, count_and_sum, settings};
 use super::tasks::{Listing, Row, Tasks, listed};
 use crate::operator::Due;
-use crate::state::tests::owners::{KINDS, Kind};
+use crate::state::tests::owners::{Kind, kinds};
 use dataflow::aggregate::{Aggregate, Function};
 use dataflow::model::{Judged, Pane, Windows};
 use dataflow::record::{Batch, Value, ValueType};
@@ -146,7 +146,7 @@ proptest! {
         lateness in prop_oneof![Just(0i64), Just(1), Just(30_000), Just(90_000)],
         cut in 1usize..5,
     ) {
-        for kind in KINDS {
+        for kind in kinds() {
             check(kind, &steps, (offset, lateness), cut);
         }
     }

@@ -1,17 +1,17 @@
 //! The rows of one state and key group in one layer, in the shape that the state's access asks for. No locks, no layers.
 
 use super::hashed::Hashed;
-use crate::state::row::{Row, RowRef, stored_size};
+use super::row::{Row, RowRef, stored_size};
 use crate::state::{Access, RowMeta};
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The first 8 bytes of a row: a slice's end.
-pub(super) type Slice = [u8; 8];
+pub(in crate::state) type Slice = [u8; 8];
 
 /// Rows by access.
 #[derive(Debug)]
-pub(super) enum Rows {
+pub(in crate::state) enum Rows {
     Point(Hashed),
     Ordered(BTreeSet<Row>),
     Sliced(BTreeMap<Slice, Hashed>),
@@ -19,35 +19,35 @@ pub(super) enum Rows {
 
 /// Rows and what they weigh.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) rows: Rows,
+pub(in crate::state) struct Table {
+    pub(in crate::state) rows: Rows,
     /// Rows that are no tombstones.
-    pub(super) live: u64,
+    pub(in crate::state) live: u64,
     /// All rows.
-    pub(super) entries: u64,
+    pub(in crate::state) entries: u64,
     /// Bytes of all rows as stored in a file, about.
-    pub(super) bytes: u64,
+    pub(in crate::state) bytes: u64,
     /// Writes since the last sweep.
-    pub(super) writes: u64,
+    pub(in crate::state) writes: u64,
 }
 
 /// A row that is looked for, hashed once for all layers.
 #[derive(Clone, Copy)]
-pub(super) struct Probe<'a> {
-    pub(super) row: &'a [u8],
-    pub(super) hash: u64,
+pub(in crate::state) struct Probe<'a> {
+    pub(in crate::state) row: &'a [u8],
+    pub(in crate::state) hash: u64,
 }
 
 impl<'a> Probe<'a> {
     #[inline]
-    pub(super) fn new(access: Access, row: &'a [u8]) -> Self {
+    pub(in crate::state) fn new(access: Access, row: &'a [u8]) -> Self {
         Self { row, hash: if access == Access::Ordered { 0 } else { hash(row) } }
     }
 }
 
 /// The slice a row lies in; a row too short for one is filled up with zeros.
 #[inline]
-pub(super) fn slice_of(row: &[u8]) -> Slice {
+pub(in crate::state) fn slice_of(row: &[u8]) -> Slice {
     match row.first_chunk() {
         Some(slice) => *slice,
         None => {
@@ -65,7 +65,7 @@ fn hash(row: &[u8]) -> u64 {
 }
 
 impl Table {
-    pub(super) fn new(access: Access) -> Self {
+    pub(in crate::state) fn new(access: Access) -> Self {
         let rows = match access {
             Access::Point => Rows::Point(Hashed::default()),
             Access::Ordered => Rows::Ordered(BTreeSet::new()),
@@ -75,7 +75,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, probe: &Probe<'_>) -> Option<RowRef<'_>> {
+    pub(in crate::state) fn get(&self, probe: &Probe<'_>) -> Option<RowRef<'_>> {
         match &self.rows {
             Rows::Point(rows) => rows.find(probe),
             Rows::Ordered(rows) => rows.get(probe.row).map(Row::get),
@@ -84,7 +84,7 @@ impl Table {
     }
 
     /// Writes a row; without bytes a tombstone.
-    pub(super) fn put(&mut self, probe: &Probe<'_>, meta: RowMeta, bytes: Option<&[u8]>) {
+    pub(in crate::state) fn put(&mut self, probe: &Probe<'_>, meta: RowMeta, bytes: Option<&[u8]>) {
         self.writes += 1;
         let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
         weight.add(probe.row, bytes);
@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Takes a row out, without a trace.
-    pub(super) fn remove(&mut self, probe: &Probe<'_>) {
+    pub(in crate::state) fn remove(&mut self, probe: &Probe<'_>) {
         self.writes += 1;
         let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
         match &mut self.rows {
@@ -125,7 +125,7 @@ impl Table {
 
     /// All rows, tombstones too, each with the probe that finds it in any table of the same access; a sorted or sliced
     /// table's in the order of its access.
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (Probe<'_>, RowRef<'_>)> + '_> {
+    pub(in crate::state) fn iter(&self) -> Box<dyn Iterator<Item = (Probe<'_>, RowRef<'_>)> + '_> {
         match &self.rows {
             Rows::Point(rows) => Box::new(rows.iter()),
             Rows::Ordered(rows) => Box::new(rows.iter().map(|row| (Probe { row: row.key(), hash: 0 }, row.get()))),
@@ -134,7 +134,7 @@ impl Table {
     }
 
     /// Drops rows whose stamp lies at or below `clock`; returns their bytes.
-    pub(super) fn sweep(&mut self, clock: i64) -> u64 {
+    pub(in crate::state) fn sweep(&mut self, clock: i64) -> u64 {
         let before = self.bytes;
         let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
         let mut keep = |row: RowRef<'_>| {

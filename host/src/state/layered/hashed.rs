@@ -1,9 +1,9 @@
 //! Rows found by their hash. They lie end to end in chunks of memory, in the order in which they came, so that millions of
 //! them cost no allocation each, are gone over without a miss of the processor's cache each, and are given back at once.
 
+use super::row::{self, Row, RowRef};
 use super::table::Probe;
 use crate::state::RowMeta;
-use crate::state::row::{self, Row, RowRef};
 use hashbrown::HashTable;
 
 /// A chunk grows to about this size, a row that is larger aside.
@@ -22,7 +22,7 @@ struct Slot {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Hashed {
+pub(in crate::state) struct Hashed {
     slots: HashTable<Slot>,
     chunks: Vec<Vec<u8>>,
     /// Bytes in the chunks, and how many of them belong to rows that are gone.
@@ -39,19 +39,19 @@ fn is(chunks: &[Vec<u8>], slot: Slot, probe: &Probe<'_>) -> bool {
 }
 
 impl Hashed {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::state) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     #[inline]
-    pub(super) fn find(&self, probe: &Probe<'_>) -> Option<RowRef<'_>> {
+    pub(in crate::state) fn find(&self, probe: &Probe<'_>) -> Option<RowRef<'_>> {
         let slot = self.slots.find(probe.hash, |slot| is(&self.chunks, *slot, probe))?;
         Some(at(&self.chunks, *slot))
     }
 
     /// Writes a row, without bytes a tombstone; `before` gets the one it takes the place of.
     #[inline]
-    pub(super) fn put(
+    pub(in crate::state) fn put(
         &mut self,
         probe: &Probe<'_>,
         meta: RowMeta,
@@ -83,7 +83,7 @@ impl Hashed {
     }
 
     /// Takes a row out; `gone` gets it.
-    pub(super) fn remove(&mut self, probe: &Probe<'_>, gone: impl FnOnce(RowRef<'_>)) {
+    pub(in crate::state) fn remove(&mut self, probe: &Probe<'_>, gone: impl FnOnce(RowRef<'_>)) {
         let Ok(entry) = self.slots.find_entry(probe.hash, |slot| is(&self.chunks, *slot, probe)) else { return };
         let (slot, _) = entry.remove();
         let row = at(&self.chunks, slot);
@@ -93,7 +93,7 @@ impl Hashed {
     }
 
     /// All rows in no order, each with the probe that finds it.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Probe<'_>, RowRef<'_>)> {
+    pub(in crate::state) fn iter(&self) -> impl Iterator<Item = (Probe<'_>, RowRef<'_>)> {
         self.slots.iter().map(|slot| {
             let row = at(&self.chunks, *slot);
             (Probe { row: row.key(), hash: slot.hash }, row)
@@ -101,7 +101,7 @@ impl Hashed {
     }
 
     /// Takes out the rows that are not to be kept.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(RowRef<'_>) -> bool) {
+    pub(in crate::state) fn retain(&mut self, mut keep: impl FnMut(RowRef<'_>) -> bool) {
         let (chunks, mut length) = (&self.chunks, 0);
         self.slots.retain(|slot| {
             let row = at(chunks, *slot);
@@ -145,7 +145,7 @@ fn append(chunks: &mut Vec<Vec<u8>>, probe: &Probe<'_>, meta: RowMeta, bytes: Op
 }
 
 /// The rows as a copy in allocations of their own, as far as they are wanted.
-pub(super) fn copy(rows: &Hashed, wanted: impl Fn(RowRef<'_>) -> bool) -> Vec<Row> {
+pub(in crate::state) fn copy(rows: &Hashed, wanted: impl Fn(RowRef<'_>) -> bool) -> Vec<Row> {
     rows.iter().map(|(_, row)| row).filter(|row| wanted(*row)).map(RowRef::to_row).collect()
 }
 

@@ -8,9 +8,9 @@
 //!
 //! The checksum over the whole file stands in the manifest: see `FileEntry`. Later rows replace earlier ones.
 
-use super::row::RowRef;
-use super::{RowMeta, StateNumber};
 use crate::checkpoint::{CheckpointStorage, read_verified};
+use crate::state::layered::RowRef;
+use crate::state::{RowMeta, StateNumber};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::FileEntry;
 use dataflow::key::{KeyGroup, push_varint, take_varint};

@@ -9,19 +9,25 @@ const ROW_OVERHEAD: u64 = 32;
 
 /// Tables by state number and key group, the group counted from the task's first.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
+pub(in crate::state) struct Layer {
     states: Vec<Option<Vec<Table>>>,
     memory: u64,
 }
 
 impl Layer {
     #[inline]
-    pub(super) fn table(&self, state: StateNumber, group: usize) -> Option<&Table> {
+    pub(in crate::state) fn table(&self, state: StateNumber, group: usize) -> Option<&Table> {
         Some(&self.states.get(state.0 as usize)?.as_ref()?[group])
     }
 
     #[inline]
-    pub(super) fn table_mut(&mut self, state: StateNumber, access: Access, groups: usize, group: usize) -> &mut Table {
+    pub(in crate::state) fn table_mut(
+        &mut self,
+        state: StateNumber,
+        access: Access,
+        groups: usize,
+        group: usize,
+    ) -> &mut Table {
         let at = state.0 as usize;
         if self.states.len() <= at {
             self.states.resize_with(at + 1, || None);
@@ -32,7 +38,7 @@ impl Layer {
 
     /// Writes a row (a tombstone without bytes) of a table got by `table_mut`'s arguments.
     #[inline]
-    pub(super) fn put(
+    pub(in crate::state) fn put(
         &mut self,
         (state, access): (StateNumber, Access),
         (groups, group): (usize, usize),
@@ -48,7 +54,7 @@ impl Layer {
         self.table(state, group).expect("the table was just written to")
     }
 
-    pub(super) fn remove(&mut self, state: StateNumber, group: usize, probe: &Probe<'_>) {
+    pub(in crate::state) fn remove(&mut self, state: StateNumber, group: usize, probe: &Probe<'_>) {
         if let Some(Some(tables)) = self.states.get_mut(state.0 as usize) {
             let before = weight(&tables[group]);
             tables[group].remove(probe);
@@ -57,23 +63,23 @@ impl Layer {
     }
 
     /// Memory it takes, about.
-    pub(super) fn memory(&self) -> u64 {
+    pub(in crate::state) fn memory(&self) -> u64 {
         self.memory
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::state) fn is_empty(&self) -> bool {
         self.tables().all(|(_, _, table)| table.entries == 0)
     }
 
     /// All tables, by state and group.
-    pub(super) fn tables(&self) -> impl Iterator<Item = (StateNumber, usize, &Table)> {
+    pub(in crate::state) fn tables(&self) -> impl Iterator<Item = (StateNumber, usize, &Table)> {
         self.states.iter().enumerate().flat_map(|(state, tables)| {
             tables.iter().flatten().enumerate().map(move |(group, table)| (StateNumber(state as u32), group, table))
         })
     }
 
     /// Live rows and bytes as stored in a file, about.
-    pub(super) fn sizes(&self) -> (u64, u64) {
+    pub(in crate::state) fn sizes(&self) -> (u64, u64) {
         self.tables().fold((0, 0), |(rows, bytes), (_, _, table)| (rows + table.live, bytes + table.bytes))
     }
 }

@@ -1,0 +1,101 @@
+//! The thread beside a task, started with the first layer that is frozen: what it is asked, and what it answers. It takes
+//! layers in the order in which they were frozen, so a snapshot of the base is that of one moment.
+
+use super::{Clocks, Layer};
+use crate::env::{self, WaitPoint};
+use dataflow::checkpoint::{CheckpointId, FileEntry};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A layer that takes no more writes.
+pub(in crate::state) struct Frozen {
+    pub(in crate::state) layer: Arc<Layer>,
+    /// As the clocks stood when it was frozen.
+    pub(in crate::state) clocks: Clocks,
+    /// The checkpoint, if any, that it was frozen for.
+    pub(in crate::state) checkpoint: Option<CheckpointId>,
+}
+
+/// Applies layers to a base and makes snapshots durable.
+pub(in crate::state) trait Worker: Send {
+    /// Takes a layer; answers when it is applied, and when its snapshot is durable or lost. False: nobody hears any more.
+    fn take(&mut self, frozen: Frozen) -> bool;
+}
+
+/// What a task asks its thread.
+pub(super) enum Work {
+    Freeze(Frozen),
+    /// Give back the memory of a layer nobody reads any more: millions of rows, too slow for the task.
+    Free(Arc<Layer>),
+}
+
+/// What the thread answers.
+pub(super) enum Answer {
+    /// The oldest frozen layer is part of the base.
+    Applied,
+    /// It cannot be applied; it is tried again with the next one.
+    Refused(String),
+    /// How a snapshot ended.
+    Snapshot(CheckpointId, anyhow::Result<Vec<FileEntry>>),
+}
+
+/// Carries answers to the task, and wakes it.
+#[derive(Clone)]
+pub(in crate::state) struct Answers {
+    to: Sender<Answer>,
+    notify: Arc<WaitPoint>,
+}
+
+impl Answers {
+    fn send(&self, answer: Answer) -> bool {
+        let heard = self.to.send(answer).is_ok();
+        self.notify.notify();
+        heard
+    }
+
+    /// The oldest layer that was taken and not answered yet is part of the base. False: nobody hears any more.
+    pub(in crate::state) fn applied(&self) -> bool {
+        self.send(Answer::Applied)
+    }
+
+    /// The oldest layer cannot be applied now.
+    pub(in crate::state) fn refused(&self, why: &anyhow::Error) -> bool {
+        self.send(Answer::Refused(format!("{why:#}")))
+    }
+
+    /// A snapshot is durable, or lost.
+    pub(in crate::state) fn snapshot(&self, checkpoint: CheckpointId, files: anyhow::Result<Vec<FileEntry>>) -> bool {
+        self.send(Answer::Snapshot(checkpoint, files))
+    }
+}
+
+/// The task's end of it.
+pub(super) struct Thread {
+    pub(super) work: Sender<Work>,
+    pub(super) answers: Receiver<Answer>,
+}
+
+impl Thread {
+    pub(super) fn start(
+        name: &str,
+        notify: Arc<WaitPoint>,
+        worker: impl FnOnce(Answers) -> Box<dyn Worker>,
+    ) -> std::io::Result<Self> {
+        let (work, inbox) = channel();
+        let (to, answers) = channel();
+        let mut worker = worker(Answers { to, notify });
+        env::spawn(name, move || {
+            while let Ok(work) = inbox.recv() {
+                match work {
+                    Work::Free(layer) => drop(layer),
+                    Work::Freeze(frozen) => {
+                        if !worker.take(frozen) {
+                            return;
+                        }
+                    }
+                }
+            }
+        })?;
+        Ok(Self { work, answers })
+    }
+}
