@@ -98,6 +98,7 @@ impl Rig {
             groups: 0..KEY_GROUPS,
             active_limit: ACTIVE_LIMIT_DEFAULT,
             notify: Arc::new(WaitPoint::default()),
+            fail_points: Arc::default(),
         });
         Self::on(state, &factory)
     }

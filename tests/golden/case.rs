@@ -168,9 +168,9 @@ impl Stage {
     }
 
     /// Runs the job with another data directory, from a savepoint.
-    pub(crate) fn run_from(&self, savepoint: &str) -> Output {
+    pub(crate) fn run_from(&self, savepoint: &str, backend: &str) -> Output {
         let arguments = ["run", &self.file(), "--data-dir", ELSEWHERE, "--from", savepoint];
-        self.command(&arguments).output().expect("the program starts")
+        self.command(&arguments).env("MILLSTREAM_STATE_BACKEND", backend).output().expect("the program starts")
     }
 
     /// Starts the job and comes back.

@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Steps at which the process dies, whatever source, operator or sink comes to them.
-pub(crate) const STEPS: [&str; 10] = [
+pub(crate) const STEPS: [&str; 13] = [
     "source/*/record",
     "operator/*/batch",
+    "state/*/frozen",
+    "state/*/applied",
+    "state/*/stored",
     "sink/*/written",
     "sink/*/staged",
     "sink/*/applied",

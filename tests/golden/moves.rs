@@ -1,4 +1,4 @@
-//! While it runs: a job is stopped with a savepoint and goes on from it elsewhere, in other numbers of tasks; it is rescaled;
+//! While it runs: a job is stopped with a savepoint and goes on from it elsewhere, in other numbers of tasks, on the other backend; it is rescaled;
 //! a task panics and the job starts again by itself. The rows are those of a run that nothing happened to.
 
 use super::case::{Case, Stage, all, pause, settled};
@@ -20,12 +20,14 @@ fn check(case: &Case, stage: &Stage, what: &str) {
 }
 
 #[test]
-fn every_case_goes_on_from_a_savepoint_in_another_number_of_tasks() {
+fn every_case_goes_on_from_a_savepoint_in_another_number_of_tasks_on_the_other_backend() {
     let mut chance = Chance::new(seed(), "golden savepoints");
     let mut stopped = 0;
     for case in cases() {
         let stage = case.stage("parallelism: 2");
-        let mut running = stage.start(&SLOWLY);
+        let [before, after] =
+            if chance.draw().is_multiple_of(2) { ["memory", "rocksdb"] } else { ["rocksdb", "memory"] };
+        let mut running = stage.start(&[SLOWLY[0], SLOWLY[1], ("MILLSTREAM_STATE_BACKEND", before)]);
         pause(chance.between(0, 200));
         let asked = stage.ask(&mut running, &["savepoint", "--stop", "--to", "savepoint"]);
         assert!(running.wait().expect("the program runs").success(), "{} stops well", case.name);
@@ -38,10 +40,10 @@ fn every_case_goes_on_from_a_savepoint_in_another_number_of_tasks() {
         let listed = stage.state(&["list", "savepoint"]);
         assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
         stage.replace("parallelism: 2", &format!("parallelism: {}", chance.between(1, 5)));
-        let again = stage.run_from("savepoint");
+        let again = stage.run_from("savepoint", after);
         assert!(again.status.success(), "{}: {}", case.name, String::from_utf8_lossy(&again.stderr));
         // Run again, as after a crash: it has gone on by itself and starts nothing anew.
-        assert!(stage.run_from("savepoint").status.success(), "{} runs again", case.name);
+        assert!(stage.run_from("savepoint", after).status.success(), "{} runs again", case.name);
         check(&case, &stage, "from a savepoint");
     }
     assert!(stopped >= 3, "some jobs are stopped before their end: {stopped}");
@@ -103,4 +105,17 @@ fn state_of_a_savepoint_is_read_without_the_job() {
     assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), seen.to_string());
     let unknown = stage.state(&["read", "savepoint", "dedup", state, "no such ride"]);
     assert!(!unknown.status.success(), "a key that has nothing is said to have nothing");
+}
+
+#[test]
+fn savepoint_older_than_what_the_sinks_show_repeats_nothing_unasked() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("parallelism: 1");
+    let mut running = stage.start(&SLOWLY);
+    assert!(stage.ask(&mut running, &["savepoint", "--to", "savepoint"]).status.success());
+    assert!(running.wait().expect("the program runs").success());
+    let refused = stage.run_from("savepoint", "memory");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("would come a second time"), "{said}");
+    check(&case, &stage, "after a refusal");
 }

@@ -39,7 +39,8 @@ pub(super) struct Arguments {
     /// [default: MILLSTREAM_CHECKPOINT_STORAGE, or the data directory]
     #[arg(long, value_name = "URL")]
     checkpoint_storage: Option<Location>,
-    /// If the last checkpoint is damaged, go on from the one before: exactly-once sinks get its rows again
+    /// If the last checkpoint is damaged, go on from the one before; with --from, start from a savepoint that is older than what
+    /// the sinks show: exactly-once sinks get rows again
     #[arg(long)]
     repeat_output: bool,
     /// How much is logged: off, error, warn, info, debug or trace

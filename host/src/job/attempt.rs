@@ -2,7 +2,7 @@
 //! it is not known here.
 
 use super::blueprint::Blueprint;
-use super::definition::{DeadLetters, Definition, Every};
+use super::definition::{DeadLetters, Definition, Delivery, Every};
 use super::recovery::recover;
 use super::restore::{Origin, Restored, state_fits};
 use super::run::{Resumed, RunOptions};
@@ -86,6 +86,7 @@ impl Site {
             };
             let restored = Restored::new(origin, blueprint, definition.max_parallelism, options.allow_dropped)?;
             let made = self.make(blueprint, &restored, name.clone())?;
+            self.refuse_repeats(&restored, &made.0.applied)?;
             Ok((resumed, finished, restored, made))
         })?;
         let (resumed, finished, restored, (wired, events, inbox)) = made;
@@ -99,12 +100,28 @@ impl Site {
         let settings =
             CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
         // A sink takes a checkpoint for applied that is not above its last: the numbers go on behind what any has seen.
-        let next = checkpoints.first_id(restored.checkpoint().max(applied))?;
+        let next = checkpoints.first_id(restored.checkpoint().max(applied.into_values().max()))?;
         let facts = (facts(definition, blueprint, restored), next);
         let coordinator =
             Coordinator::new(settings, checkpoints, facts, (tasks, gate), (inbox, status.clone()), self.env.clone());
         let attempt = Box::new(Attempt { status, events, coordinator, threads });
         Ok(Begun::Ready { attempt, resumed, damaged })
+    }
+
+    /// A savepoint may be older than what a target shows already.
+    fn refuse_repeats(&self, restored: &Restored, applied: &BTreeMap<String, CheckpointId>) -> anyhow::Result<()> {
+        let Origin::Savepoint(opened) = restored.origin() else { return Ok(()) };
+        let made_of = opened.savepoint.checkpoint;
+        let exact = |name: &String| {
+            let sink = self.definition.sinks.iter().find(|sink| sink.name == *name);
+            sink.is_some_and(|sink| sink.delivery == Delivery::ExactlyOnce)
+        };
+        let ahead = applied.iter().find(|(sink, checkpoint)| **checkpoint > made_of && exact(sink));
+        let Some((sink, checkpoint)) = ahead.filter(|_| !self.options.repeat_output) else { return Ok(()) };
+        bail!(
+            "sink `{sink}` shows what came up to checkpoint {checkpoint}, and the savepoint was made of checkpoint {made_of}: rows \
+             after it would come a second time. Write somewhere else, or accept that with `--repeat-output`"
+        )
     }
 
     /// All state is restored, and thereby verified, before the first sink is opened; then the sinks apply what was decided.
@@ -120,7 +137,7 @@ impl Site {
         let with_state = blueprint.plan.chains.iter().map(|chain| blueprint.nodes[chain[0]].parallelism).sum();
         let states = storage::States::new(
             self.definition.state,
-            self.env.state_backend.as_deref(),
+            &self.env,
             (storage::state_folder(&self.home), with_state),
             (self.storage.clone(), attempt),
         )?;

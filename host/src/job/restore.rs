@@ -3,12 +3,13 @@
 
 use super::blueprint::{Blueprint, Part};
 use super::savepoint::Opened;
+use super::storage::States;
 use crate::source::Partition;
-use crate::state::{Address, Fork, StateBackend, StateDeclaration, StateLost, StateNumber, forked};
+use crate::state::{Address, Fork, RowMeta, StateBackend, StateDeclaration, StateLost, StateNumber, forked};
 use crate::task::{ChainNode, TaskId};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::savepoint::{Fit, Savepoint, StateFit, compare};
-use dataflow::checkpoint::{CheckpointId, Manifest, SourceSnapshot, Staged, StateEntry, StateKind};
+use dataflow::checkpoint::{CheckpointId, Manifest, SourceSnapshot, Staged, StateEntry, StateKind, TaskSnapshot};
 use dataflow::graph::{Node, Role};
 use dataflow::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,11 @@ impl Restored {
             }
         }
         Ok(Self { origin, states, next_state })
+    }
+
+    /// What it is.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// Whether nothing was kept.
@@ -167,7 +173,7 @@ impl Restored {
         &self,
         task: &TaskId,
         groups: Range<u16>,
-        state: &mut dyn StateBackend,
+        (state, states): (&mut dyn StateBackend, &States),
         nodes: &[ChainNode],
     ) -> anyhow::Result<Option<Timestamp>> {
         let failed = |from: &str, checkpoint: CheckpointId| {
@@ -175,12 +181,63 @@ impl Restored {
         };
         match &self.origin {
             Origin::Nothing => Ok(None),
-            Origin::Checkpoint(manifest) => restore_checkpoint(manifest, task, groups, state, nodes)
+            Origin::Checkpoint(manifest) => self
+                .restore_checkpoint(manifest, task, groups, (state, states), nodes)
                 .with_context(|| failed("checkpoint", manifest.checkpoint)),
             Origin::Savepoint(opened) => self
                 .restore_savepoint(opened, task, groups, state, nodes)
                 .with_context(|| failed("the savepoint of checkpoint", opened.savepoint.checkpoint)),
         }
+    }
+
+    /// The numbers of the states that the operators of a chain keep, forks too.
+    fn numbers_of(&self, nodes: &[ChainNode]) -> BTreeSet<u32> {
+        let own = |entry: &&StateEntry| nodes.iter().any(|node| node.name == entry.operator);
+        self.states.iter().filter(own).map(|entry| entry.number).collect()
+    }
+
+    /// Takes over what tasks of these operators had, be they chained as they were or otherwise: that depends on each one's
+    /// parallelism.
+    fn restore_checkpoint(
+        &self,
+        manifest: &Manifest,
+        task: &TaskId,
+        groups: Range<u16>,
+        (state, states): (&mut dyn StateBackend, &States),
+        nodes: &[ChainNode],
+    ) -> anyhow::Result<Option<Timestamp>> {
+        let own = |operator: &String| nodes.iter().any(|node| node.name == *operator);
+        let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.operators.iter().any(own)).collect();
+        let taken = |part: &TaskSnapshot| groups.start.max(part.groups.0)..groups.end.min(part.groups.1);
+        let mut mixed = vec![];
+        for &part in parts.iter().filter(|part| !taken(part).is_empty()) {
+            ensure!(
+                part.backend == state.name(),
+                "it was written by the state backend `{}`, and the job now says `{}`, which does not read it: put \
+                 `state.backend` back; or take a savepoint and start from that, which changes backends; or start over with \
+                 `--fresh`",
+                part.backend,
+                state.name()
+            );
+            if part.operators.iter().all(own) {
+                state.restore(&part.files, taken(part))?;
+            } else {
+                mixed.push(part);
+            }
+        }
+        let numbers = self.numbers_of(nodes);
+        for part in mixed {
+            let visit = &mut |at: Address<'_>, meta, bytes: &[u8]| put_own(&numbers, state, at, meta, bytes);
+            StateLost::catch(|| states.read(part, taken(part), visit))?;
+        }
+        // What is told is the sum over tasks: the first has it all.
+        for part in parts.iter().filter(|_| task.task == 0) {
+            for (name, &count) in &part.counters {
+                let Some((operator, counter)) = name.rsplit_once('/') else { continue };
+                nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
+            }
+        }
+        Ok(parts.iter().map(|part| part.watermark).min())
     }
 
     fn restore_savepoint(
@@ -192,15 +249,8 @@ impl Restored {
         nodes: &[ChainNode],
     ) -> anyhow::Result<Option<Timestamp>> {
         let own = |operator: &str| nodes.iter().find(|node| node.name == operator);
-        let numbers: BTreeSet<u32> =
-            self.states.iter().filter(|it| own(&it.operator).is_some()).map(|it| it.number).collect();
-        let put = |at: Address<'_>, meta, bytes: &[u8]| {
-            if numbers.contains(&at.state.0) {
-                state.put(at, meta, bytes)
-            }
-            Ok(())
-        };
-        StateLost::catch(|| opened.rows(groups, put))?;
+        let numbers = self.numbers_of(nodes);
+        StateLost::catch(|| opened.rows(groups, |at, meta, bytes| put_own(&numbers, state, at, meta, bytes)))?;
         let mut watermark = None;
         for (operator, part) in &opened.savepoint.operators {
             let Some(node) = own(operator) else { continue };
@@ -226,33 +276,18 @@ fn is_state(entry: &StateEntry, operator: &str, name: &str) -> bool {
     entry.operator == operator && entry.name == name && entry.forked_from.is_none()
 }
 
-fn restore_checkpoint(
-    manifest: &Manifest,
-    task: &TaskId,
-    groups: Range<u16>,
+/// Puts a row into the state of a task if it is of one of its own states.
+fn put_own(
+    numbers: &BTreeSet<u32>,
     state: &mut dyn StateBackend,
-    nodes: &[ChainNode],
-) -> anyhow::Result<Option<Timestamp>> {
-    let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.chain == task.node).collect();
-    for part in parts.iter().filter(|part| part.groups.0 < groups.end && groups.start < part.groups.1) {
-        ensure!(
-            part.backend == state.name(),
-            "it was written by the state backend `{}`, and the job now says `{}`, which does not read it: put `state.backend` \
-             back; or take a savepoint and start from that, which changes backends; or start over with `--fresh`",
-            part.backend,
-            state.name()
-        );
-        state.restore(&part.files, groups.start.max(part.groups.0)..groups.end.min(part.groups.1))?;
+    at: Address<'_>,
+    meta: RowMeta,
+    bytes: &[u8],
+) -> anyhow::Result<()> {
+    if numbers.contains(&at.state.0) {
+        state.put(at, meta, bytes);
     }
-    // Counters of tasks that are no more go to the first.
-    let last = parts.iter().map(|part| part.task).max().unwrap_or(0);
-    for part in parts.iter().filter(|part| part.task == task.task || (task.task == 0 && part.task > last)) {
-        for (name, &count) in &part.counters {
-            let Some((operator, counter)) = name.rsplit_once('/') else { continue };
-            nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
-        }
-    }
-    Ok(parts.iter().map(|part| part.watermark).min())
+    Ok(())
 }
 
 fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> anyhow::Result<()> {

@@ -4,13 +4,14 @@
 use super::definition::State;
 use super::run::RunOptions;
 use crate::checkpoint::{CheckpointStorage, Location};
-use crate::env::WaitPoint;
-use crate::state::StateBackend;
+use crate::env::{Env, FailPoints, WaitPoint};
 use crate::state::memory::{self, ACTIVE_LIMIT_DEFAULT, MemoryOptions};
 use crate::state::rocksdb::{
     MEMORY_DEFAULT, Memory, NAME as ROCKSDB, RocksOptions, clear as clear_databases, open as open_rocksdb,
 };
+use crate::state::{SnapshotVisitor, StateBackend, read_snapshot};
 use anyhow::{Context, bail, ensure};
+use dataflow::checkpoint::TaskSnapshot;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +57,9 @@ pub(super) fn clear_state(home: &Path) -> anyhow::Result<()> {
 pub(super) struct States {
     storage: Arc<dyn CheckpointStorage>,
     attempt: String,
+    fail_points: Arc<FailPoints>,
+    /// For files that are only read.
+    scratch: PathBuf,
     kind: Kind,
 }
 
@@ -65,28 +69,42 @@ enum Kind {
 }
 
 impl States {
-    /// For `tasks` tasks with state, whose databases lie in `folder`. `instead` names a backend to be taken instead of the job's:
-    /// for tests.
+    /// For `tasks` tasks with state, whose databases lie in `folder`. `env` may name a backend to be taken instead of the job's: for
+    /// tests.
     ///
     /// # Errors
     /// There is no such backend.
     pub(super) fn new(
         state: State,
-        instead: Option<&str>,
+        env: &Env,
         (folder, tasks): (PathBuf, usize),
         (storage, attempt): (Arc<dyn CheckpointStorage>, String),
     ) -> anyhow::Result<Self> {
-        let memory = match (state, instead) {
+        let memory = match (state, env.state_backend.as_deref()) {
             (State::Memory, None) | (_, Some(memory::NAME)) => None,
             (State::Memory, Some(ROCKSDB)) => Some(MEMORY_DEFAULT),
             (State::RocksDb { memory }, None | Some(ROCKSDB)) => Some(memory),
             (_, Some(other)) => bail!("`MILLSTREAM_STATE_BACKEND` names `{other}`: there are `memory` and `rocksdb`"),
         };
+        let scratch = folder.join("scratch");
         let kind = match memory {
             None => Kind::Memory,
             Some(bytes) => Kind::RocksDb { folder, memory: Memory::new(bytes, tasks) },
         };
-        Ok(Self { storage, attempt, kind })
+        Ok(Self { storage, attempt, fail_points: env.fail_points.clone(), scratch, kind })
+    }
+
+    /// Visits the rows of a snapshot that no backend can take over as it is.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the visitor's own.
+    pub(super) fn read(
+        &self,
+        part: &TaskSnapshot,
+        groups: Range<u16>,
+        visit: &mut SnapshotVisitor<'_>,
+    ) -> anyhow::Result<()> {
+        read_snapshot(&self.storage, &self.scratch, part, groups, visit)
     }
 
     /// The backend of one task, without rows.
@@ -98,14 +116,25 @@ impl States {
         notify: Arc<WaitPoint>,
     ) -> Box<dyn StateBackend> {
         let (storage, chain, attempt) = (self.storage.clone(), chain.to_string(), self.attempt.clone());
+        let fail_points = self.fail_points.clone();
         match &self.kind {
             Kind::Memory => {
                 let active_limit = ACTIVE_LIMIT_DEFAULT;
-                memory::open(MemoryOptions { storage, chain, task, attempt, groups, active_limit, notify })
+                memory::open(MemoryOptions { storage, chain, task, attempt, groups, active_limit, notify, fail_points })
             }
             Kind::RocksDb { folder, memory } => {
                 let (folder, memory) = (folder.clone(), memory.clone());
-                open_rocksdb(RocksOptions { storage, folder, memory, chain, task, attempt, groups, notify })
+                open_rocksdb(RocksOptions {
+                    storage,
+                    folder,
+                    memory,
+                    chain,
+                    task,
+                    attempt,
+                    groups,
+                    notify,
+                    fail_points,
+                })
             }
         }
     }

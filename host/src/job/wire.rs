@@ -37,8 +37,8 @@ pub(super) struct Wired {
     pub(super) threads: Vec<(TaskId, Runnable)>,
     pub(super) status: Arc<Status>,
     pub(super) gate: Arc<Gate>,
-    /// The highest checkpoint that a sink has applied, of any job before this one.
-    pub(super) applied: Option<CheckpointId>,
+    /// The highest checkpoint that each sink has applied, in this run or an earlier one.
+    pub(super) applied: BTreeMap<String, CheckpointId>,
 }
 
 /// What a job is wired with.
@@ -70,7 +70,7 @@ struct Wirer<'a> {
     /// By reading unit and task.
     inputs: BTreeMap<(Unit, usize), Vec<Input>>,
     gate: Arc<Gate>,
-    applied: Option<CheckpointId>,
+    applied: BTreeMap<String, CheckpointId>,
 }
 
 /// Makes every task.
@@ -82,7 +82,7 @@ pub(super) fn wire(with: Wiring<'_>) -> anyhow::Result<Wired> {
         metrics: BTreeMap::new(),
         inputs: BTreeMap::new(),
         gate,
-        applied: None,
+        applied: BTreeMap::new(),
     };
     wirer.make_controls();
     let mut threads = Vec::new();
@@ -312,7 +312,8 @@ impl Wirer<'_> {
             state = self.with.restored.forks(operator, &declared, state);
         }
         let id = TaskId { node: name, task };
-        let watermark = self.with.restored.restore_chain(&id, groups.clone(), &mut *state, &nodes)?;
+        let watermark =
+            self.with.restored.restore_chain(&id, groups.clone(), (&mut *state, &self.with.states), &nodes)?;
         if !self.with.restored.is_fresh() {
             self.with.env.fail_points.passed(|| format!("restore/{}", id.node), 1);
         }
@@ -349,7 +350,8 @@ impl Wirer<'_> {
             let applying = || format!("sink `{name}` cannot apply checkpoint {}", staged.checkpoint);
             sink.apply(staged.checkpoint, payload).with_context(applying)?;
         }
-        self.applied = self.applied.max(sink.applied().with_context(|| format!("sink `{name}` does not answer"))?);
+        let applied = sink.applied().with_context(|| format!("sink `{name}` does not answer"))?;
+        self.applied.extend(applied.map(|checkpoint| (name.clone(), checkpoint)));
         let id = TaskId { node: name, task: 0 };
         let member = self.members(unit)[0];
         let metrics = self.metrics[&(unit, member)][0].clone();

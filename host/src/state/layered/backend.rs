@@ -4,7 +4,7 @@
 use super::scan::{self, Sources};
 use super::thread::{Answer, Thread, Work};
 use super::{Base, Clocks, Frozen, Layer, Place, Probe, RowRef, Span};
-use crate::env::WaitPoint;
+use crate::env::{FailPoints, WaitPoint};
 use crate::state::{
     Access, Address, ManyVisitor, NEVER, RowKeys, RowMeta, Sizes, StateBackend, StateDeclaration, StateLost,
     StateNumber, Visitor,
@@ -42,6 +42,7 @@ pub(in crate::state) struct Setup {
     pub(in crate::state) limits: Limits,
     /// Noticed when the thread has an answer.
     pub(in crate::state) notify: Arc<WaitPoint>,
+    pub(in crate::state) fail_points: Arc<FailPoints>,
 }
 
 /// A backend on some base.
@@ -179,7 +180,7 @@ impl<B: Base> Layered<B> {
         if self.thread.is_none() {
             let name = format!("state-{}-{}", self.setup.chain, self.setup.task);
             let worker = |answers| self.base.clone().worker(answers);
-            match Thread::start(&name, self.setup.notify.clone(), worker) {
+            match Thread::start(&name, &self.setup, worker) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => return self.lost(&anyhow!(error).context("no thread for state can be started")),
             }
@@ -317,6 +318,7 @@ impl<B: Base> StateBackend for Layered<B> {
     fn snapshot(&mut self, checkpoint: CheckpointId) {
         self.take_answers();
         self.freeze(Some(checkpoint));
+        self.setup.fail_points.passed(|| format!("state/{}/frozen", self.setup.chain), 1);
     }
 
     fn poll_snapshot(&mut self) -> anyhow::Result<Option<(CheckpointId, Vec<FileEntry>)>> {

@@ -1,8 +1,8 @@
 //! The thread beside a task, started with the first layer that is frozen: what it is asked, and what it answers. It takes
 //! layers in the order in which they were frozen, so a snapshot of the base is that of one moment.
 
-use super::{Clocks, Layer};
-use crate::env::{self, WaitPoint};
+use super::{Clocks, Layer, Setup};
+use crate::env::{self, FailPoints, WaitPoint};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -44,6 +44,8 @@ pub(super) enum Answer {
 pub(in crate::state) struct Answers {
     to: Sender<Answer>,
     notify: Arc<WaitPoint>,
+    chain: Arc<str>,
+    fail_points: Arc<FailPoints>,
 }
 
 impl Answers {
@@ -55,6 +57,7 @@ impl Answers {
 
     /// The oldest layer that was taken and not answered yet is part of the base. False: nobody hears any more.
     pub(in crate::state) fn applied(&self) -> bool {
+        self.fail_points.passed(|| format!("state/{}/applied", self.chain), 1);
         self.send(Answer::Applied)
     }
 
@@ -65,6 +68,7 @@ impl Answers {
 
     /// A snapshot is durable, or lost.
     pub(in crate::state) fn snapshot(&self, checkpoint: CheckpointId, files: anyhow::Result<Vec<FileEntry>>) -> bool {
+        self.fail_points.passed(|| format!("state/{}/stored", self.chain), u64::from(files.is_ok()));
         self.send(Answer::Snapshot(checkpoint, files))
     }
 }
@@ -78,12 +82,13 @@ pub(super) struct Thread {
 impl Thread {
     pub(super) fn start(
         name: &str,
-        notify: Arc<WaitPoint>,
+        setup: &Setup,
         worker: impl FnOnce(Answers) -> Box<dyn Worker>,
     ) -> std::io::Result<Self> {
         let (work, inbox) = channel();
         let (to, answers) = channel();
-        let mut worker = worker(Answers { to, notify });
+        let (notify, fail_points) = (setup.notify.clone(), setup.fail_points.clone());
+        let mut worker = worker(Answers { to, notify, chain: setup.chain.as_str().into(), fail_points });
         env::spawn(name, move || {
             while let Ok(work) = inbox.recv() {
                 match work {

@@ -12,7 +12,7 @@ use super::layered::{Layered, Limits, Setup};
 use super::{SnapshotVisitor, StateBackend};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
-use crate::env::WaitPoint;
+use crate::env::{FailPoints, WaitPoint};
 use background::Writer;
 use base::Base;
 use dataflow::checkpoint::FileEntry;
@@ -46,6 +46,8 @@ pub struct MemoryOptions {
     pub active_limit: u64,
     /// Noticed when a snapshot is ready.
     pub notify: Arc<WaitPoint>,
+    /// Where tests make it die.
+    pub fail_points: Arc<FailPoints>,
 }
 
 pub(in crate::state) type MemoryBackend = Layered<Base>;
@@ -64,17 +66,17 @@ fn test_options(groups: Range<u16>) -> MemoryOptions {
     static ATTEMPT: AtomicU64 = AtomicU64::new(0);
     let attempt = ATTEMPT.fetch_add(1, Ordering::Relaxed).to_string();
     let storage = Arc::new(MemoryStorage::default());
-    let (active_limit, notify) = (ACTIVE_LIMIT_DEFAULT, Arc::default());
-    MemoryOptions { storage, chain: "test".into(), task: 0, attempt, groups, active_limit, notify }
+    let (active_limit, notify, fail_points) = (ACTIVE_LIMIT_DEFAULT, Arc::default(), Arc::default());
+    MemoryOptions { storage, chain: "test".into(), task: 0, attempt, groups, active_limit, notify, fail_points }
 }
 
 impl MemoryBackend {
     fn with(options: MemoryOptions) -> Self {
-        let MemoryOptions { storage, chain, task, attempt, groups, active_limit, notify } = options;
+        let MemoryOptions { storage, chain, task, attempt, groups, active_limit, notify, fail_points } = options;
         let writer = Writer { storage, prefix: format!("state/{chain}-{task}"), attempt };
         let base = Base::new(groups.clone(), writer, active_limit);
         let limits = Limits { active: active_limit, frozen: FROZEN_MAX, active_most: active_limit * FROZEN_MAX as u64 };
-        Self::new(Setup { chain, task, groups, limits, notify }, base)
+        Self::new(Setup { chain, task, groups, limits, notify, fail_points }, base)
     }
 
     #[cfg(test)]

@@ -23,6 +23,7 @@ fn backend(storage: &Arc<MemoryStorage>, attempt: &str, active_limit: u64, notif
         groups: 0..4,
         active_limit,
         notify,
+        fail_points: Arc::default(),
     });
     backend.register(STATE, &declaration(None));
     backend
@@ -61,7 +62,16 @@ fn check_contract(active_limit: u64) {
     let storage = Arc::new(MemoryStorage::default());
     let make = |groups, attempt: &str, notify| {
         let (storage, attempt, chain) = (storage.clone(), attempt.into(), "count".into());
-        open(MemoryOptions { storage, chain, task: 0, attempt, groups, active_limit, notify })
+        open(MemoryOptions {
+            storage,
+            chain,
+            task: 0,
+            attempt,
+            groups,
+            active_limit,
+            notify,
+            fail_points: Arc::default(),
+        })
     };
     check_state_backend(1500, &Subject { make: &make, storage: storage.clone() });
 }

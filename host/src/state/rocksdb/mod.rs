@@ -25,7 +25,7 @@ pub use tuning::{MEMORY_DEFAULT, Memory};
 use super::layered::{Layered, Setup};
 use super::{SnapshotVisitor, StateBackend};
 use crate::checkpoint::CheckpointStorage;
-use crate::env::WaitPoint;
+use crate::env::{FailPoints, WaitPoint};
 use anyhow::Context;
 use base::Base;
 use dataflow::checkpoint::FileEntry;
@@ -55,6 +55,8 @@ pub struct RocksOptions {
     pub groups: Range<u16>,
     /// Noticed when a snapshot is ready.
     pub notify: Arc<WaitPoint>,
+    /// Where tests make it die.
+    pub fail_points: Arc<FailPoints>,
 }
 
 type RocksBackend = Layered<Base>;
@@ -65,12 +67,12 @@ pub fn open(options: RocksOptions) -> Box<dyn StateBackend> {
 }
 
 fn backend(options: RocksOptions) -> RocksBackend {
-    let RocksOptions { storage, folder, memory, chain, task, attempt, groups, notify } = options;
+    let RocksOptions { storage, folder, memory, chain, task, attempt, groups, notify, fail_points } = options;
     let directory = folder.join(format!("{chain}-{task}-{attempt}"));
     let limits = memory.layers();
     let files = Files { storage, prefix: format!("state/{chain}-{task}-{attempt}") };
     let base = Base::new(directory, &memory, files, groups.start);
-    Layered::new(Setup { chain, task, groups, limits, notify }, base)
+    Layered::new(Setup { chain, task, groups, limits, notify, fail_points }, base)
 }
 
 /// Removes what killed processes left in the directory of a job's databases. Only before any of them is opened.

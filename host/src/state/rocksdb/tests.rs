@@ -46,6 +46,7 @@ impl Place {
             attempt: attempt.into(),
             groups,
             notify: Arc::default(),
+            fail_points: Arc::default(),
         }
     }
 

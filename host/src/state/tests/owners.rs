@@ -36,6 +36,7 @@ pub(crate) fn memory() -> Box<Make<'static>> {
             groups,
             active_limit: 1 << 10, // so that layers below the active one are read too
             notify,
+            fail_points: Arc::default(),
         })
     })
 }
@@ -54,6 +55,7 @@ fn rocksdb() -> Box<Make<'static>> {
             attempt: attempt.into(),
             groups,
             notify,
+            fail_points: Arc::default(),
         })
     })
 }
