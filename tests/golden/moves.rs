@@ -33,7 +33,7 @@ fn every_case_goes_on_from_a_savepoint_in_another_number_of_tasks_on_the_other_b
         assert!(running.wait().expect("the program runs").success(), "{} stops well", case.name);
         if !asked.status.success() {
             // It came to its end first, which is as good a run as any.
-            check(&case, &stage, "straight");
+            check(&case, &stage, &format!("straight: {}", String::from_utf8_lossy(&asked.stderr)));
             continue;
         }
         stopped += 1;

@@ -26,7 +26,7 @@ struct Shared {
     storage: Arc<dyn CheckpointStorage>,
     env: Env,
     now: Mutex<Now>,
-    /// Noticed when the job is to stop while no attempt runs, and when a savepoint was written.
+    /// Noticed when the job is to stop while no attempt runs, and when a request was answered.
     wake: WaitPoint,
 }
 
@@ -36,8 +36,8 @@ struct Now {
     status: Arc<Status>,
     parallelism: usize,
     wish: Option<Wish>,
-    /// Savepoints being written.
-    writing: usize,
+    /// Requests that are being answered.
+    answering: usize,
 }
 
 /// What is to become of the job when the attempt that runs has stopped.
@@ -56,7 +56,7 @@ impl Handle {
             home: site.home.clone(),
             storage: site.storage.clone(),
             env: site.env.clone(),
-            now: Mutex::new(Now { events: Some(events), status, parallelism, wish: None, writing: 0 }),
+            now: Mutex::new(Now { events: Some(events), status, parallelism, wish: None, answering: 0 }),
             wake: WaitPoint::default(),
         }))
     }
@@ -104,7 +104,7 @@ impl Handle {
             taken.is_empty(),
             "`{place}` is not empty; name another place for the savepoint, nothing is overwritten"
         );
-        let _writing = self.writing();
+        let _answering = self.answering();
         let held = self.hold(stop)?;
         let from = (&self.0.storage, &*self.0.home.join("scratch"));
         savepoint::write(&held.manifest, from, &*to, self.0.env.clock.now_ms())
@@ -195,17 +195,18 @@ impl Handle {
         }
     }
 
-    /// The job has ended: waits until the savepoints that are being written are there.
+    /// The job has ended: waits until who asked has heard, of a savepoint with which it ended for one.
     pub(in crate::job) fn job_ended(&self) {
         self.now().events = None;
-        while self.now().writing > 0 {
+        while self.now().answering > 0 {
             self.0.wake.wait(None);
         }
     }
 
-    fn writing(&self) -> Writing<'_> {
-        self.now().writing += 1;
-        Writing(self)
+    /// Keeps the process from ending with the job until it is dropped.
+    pub(super) fn answering(&self) -> Answering<'_> {
+        self.now().answering += 1;
+        Answering(self)
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -228,12 +229,12 @@ impl Now {
     }
 }
 
-/// Counts a savepoint that is being written.
-struct Writing<'a>(&'a Handle);
+/// Counts a request that is being answered.
+pub(super) struct Answering<'a>(&'a Handle);
 
-impl Drop for Writing<'_> {
+impl Drop for Answering<'_> {
     fn drop(&mut self) {
-        self.0.now().writing -= 1;
+        self.0.now().answering -= 1;
         self.0.0.wake.notify();
     }
 }

@@ -181,6 +181,7 @@ fn serve(stream: &UnixStream, handle: &Handle) {
     if BufReader::new(stream).read_line(&mut line).is_err() || line.is_empty() {
         return;
     }
+    let _answering = handle.answering();
     let said = answer(&line, handle).map_err(|error| error.chain().map(ToString::to_string).collect());
     if let Ok(mut text) = serde_json::to_string(&Answer { version: VERSION, said }) {
         text.push('\n');
