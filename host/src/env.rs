@@ -1,6 +1,7 @@
 //! The outside world, handed in: clock, threads, waiting, and the fail points that tests steer. The only file that may
 //! read a clock or start a thread, so that tests decide what time it is.
 
+use dataflow::checkpoint::CheckpointMode;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,6 +21,8 @@ pub struct Env {
     pub pace: Option<Duration>,
     /// The state backend that is taken instead of the job's; none in production.
     pub state_backend: Option<String>,
+    /// What checkpoints by time promise, whatever the job says.
+    pub checkpoint_mode: Option<CheckpointMode>,
 }
 
 /// Most records of one batch, unless a test says otherwise.
@@ -31,9 +34,11 @@ impl Env {
     ///
     /// - `MILLSTREAM_FAIL_AT`: a fail point where the process dies
     /// - `MILLSTREAM_PANIC_AT`: a fail point where the task panics, once
+    /// - `MILLSTREAM_SLOW_AT`: fail points that wait so many µs each time, as in `sink/adding/written:500`
     /// - `MILLSTREAM_BATCH_RECORDS`: most records of a source's batch
     /// - `MILLSTREAM_PACE_MS`: how long a source rests after each batch
     /// - `MILLSTREAM_STATE_BACKEND`: the state backend instead of the job's
+    /// - `MILLSTREAM_CHECKPOINT_MODE`: the mode of checkpoints by time; `at_least_once` may repeat what comes out
     pub fn system() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).filter(|&number| number > 0);
@@ -44,10 +49,11 @@ impl Env {
         };
         Self {
             clock: Arc::new(SystemClock::default()),
-            fail_points: Arc::new(fail_points),
+            fail_points: Arc::new(fail_points.slowed(&text("MILLSTREAM_SLOW_AT").unwrap_or_default())),
             batch_records: number("MILLSTREAM_BATCH_RECORDS").map_or(BATCH_RECORDS_MAX, |number| number as usize),
             pace: number("MILLSTREAM_PACE_MS").map(Duration::from_millis),
             state_backend: text("MILLSTREAM_STATE_BACKEND"),
+            checkpoint_mode: text("MILLSTREAM_CHECKPOINT_MODE").and_then(|name| CheckpointMode::named(&name)),
         }
     }
 }
@@ -160,10 +166,12 @@ impl WaitPoint {
 }
 
 /// Named places where a test makes something fail. `sink/adding/written:2,source/*/record:7` fails at the moment when every
-/// place named has been passed at least so many times; `*` stands for any one part.
+/// place named has been passed at least so many times; `*` stands for any one part. And places where it makes
+/// the process slow.
 #[derive(Debug, Default)]
 pub struct FailPoints {
     left: Mutex<BTreeMap<String, u64>>,
+    slow: BTreeMap<String, Duration>,
     armed: bool,
     on_reached: OnReached,
 }
@@ -181,16 +189,15 @@ pub enum OnReached {
 impl FailPoints {
     /// From the text above; what is not `place:count` is a place to be passed once.
     pub fn parse(text: &str, on_reached: OnReached) -> Self {
-        let left: BTreeMap<String, u64> = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(|part| match part.rsplit_once(':') {
-                Some((place, count)) => (place.to_string(), count.parse().unwrap_or(1)),
-                None => (part.to_string(), 1),
-            })
-            .collect();
-        Self { armed: !left.is_empty(), left: Mutex::new(left), on_reached }
+        let left = places(text);
+        Self { armed: !left.is_empty(), left: Mutex::new(left), on_reached, ..Self::default() }
+    }
+
+    /// Waits at places, each time they are passed: `sink/adding/written:500` for 500 µs.
+    pub fn slowed(mut self, text: &str) -> Self {
+        self.slow = places(text).into_iter().map(|(place, us)| (place, Duration::from_micros(us))).collect();
+        self.armed |= !self.slow.is_empty();
+        self
     }
 
     /// Whether any place is named: callers skip building names otherwise.
@@ -208,6 +215,9 @@ impl FailPoints {
     }
 
     fn count(&self, place: &str, times: u64) {
+        if let Some((_, each)) = self.slow.iter().find(|(named, _)| is_named(place, named)) {
+            WaitPoint::default().wait(Some(*each * u32::try_from(times).unwrap_or(u32::MAX)));
+        }
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut passed = false;
         for (_, count) in left.iter_mut().filter(|(named, _)| is_named(place, named)) {
@@ -240,6 +250,16 @@ fn is_named(place: &str, named: &str) -> bool {
     }
 }
 
+/// `place:number, place:number`; without a number it is 1.
+fn places(text: &str) -> BTreeMap<String, u64> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let place = |part: &str| match part.rsplit_once(':') {
+        Some((place, number)) => (place.to_string(), number.parse().unwrap_or(1)),
+        None => (part.to_string(), 1),
+    };
+    parts.map(place).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,7 +276,9 @@ mod tests {
     fn fail_points_are_read_with_their_counts() {
         let points = FailPoints::parse("sink/a/written:2, source/b/record", OnReached::Die);
         assert_eq!(*points.left.lock().unwrap(), [("sink/a/written".into(), 2), ("source/b/record".into(), 1)].into());
-        assert!(!FailPoints::parse("", OnReached::Die).armed());
+        let points = points.slowed("sink/a/written:500");
+        assert_eq!(points.slow, [("sink/a/written".into(), Duration::from_micros(500))].into());
+        assert!(!FailPoints::parse("", OnReached::Die).slowed("").armed());
     }
 
     #[test]

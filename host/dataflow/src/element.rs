@@ -36,4 +36,27 @@ impl Element {
 pub struct Barrier {
     /// The checkpoint it belongs to.
     pub checkpoint: CheckpointId,
+    /// How it cuts.
+    pub cut: Cut,
+}
+
+/// How a barrier cuts: which records a task with several inputs has in its snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Inputs wait for each other: exactly what was sent before the barrier. What a watermark before it makes due has fired.
+    Settled,
+    /// The same, but a task that fires does not end that first: the snapshot says how far it is to go.
+    Aligned,
+    /// Inputs do not wait: also what comes behind the barrier on one input while it has not come on another.
+    Loose,
+    /// The barrier goes past everything that lies in a channel. The snapshot is taken at the first one, and what was sent before
+    /// the barriers and has not been taken yet is kept beside it (unaligned checkpoints: Apache Flink, FLIP-76).
+    Overtaking,
+}
+
+impl Cut {
+    /// Whether an input whose barrier has come is held until all have.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Settled | Self::Aligned)
+    }
 }

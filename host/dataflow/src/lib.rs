@@ -12,6 +12,7 @@ pub mod alignment; // when a task with several inputs takes its snapshot
 pub mod window; // which window a record belongs to, until when
 pub mod aggregate; // what windows compute
 pub mod checkpoint; // consistent cuts: ids, manifests, progress
+pub mod replay; // what a restored task is given again
 pub mod graph; // nodes, edges, chains, and which columns flow where
 pub mod restart; // when a failed job starts again
 pub mod model; // windows, timers and expiry in their plainest form, for tests to compare with

@@ -110,6 +110,12 @@ impl Merge {
         self.set(input, Status::Finished)
     }
 
+    /// Where `input` stands, and whether it is idle.
+    pub fn input(&self, input: usize) -> (Timestamp, bool) {
+        let (watermark, status) = self.inputs[input];
+        (watermark, status == Status::Idle)
+    }
+
     /// The minimum now.
     pub fn watermark(&self) -> Timestamp {
         self.current

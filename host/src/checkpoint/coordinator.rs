@@ -2,27 +2,18 @@
 //! sinks apply. Also ends the job: after the last checkpoint when all inputs are read or somebody asks, at once when a task
 //! fails. One at a time; the only thing that may decide.
 
+use super::schedule::{CheckpointSettings, Schedule};
 use super::store::{Checkpoints, DecidedElsewhere};
 use crate::env::Env;
 use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
-use crate::telemetry::Status;
+use crate::telemetry::{CheckpointDone, Status};
 use anyhow::anyhow;
 use dataflow::checkpoint::{CheckpointId, Ended, Manifest, Progress, Report, Staged};
+use dataflow::element::{Barrier, Cut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
-
-/// When checkpoints are taken and how many stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CheckpointSettings {
-    /// So long after the last one began; none where records count.
-    pub every: Option<Duration>,
-    /// Decided checkpoints that are kept.
-    pub keep: usize,
-    /// One that takes longer is abandoned, and the job goes on.
-    pub timeout: Duration,
-}
 
 /// How a job came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +37,8 @@ pub struct Tasks {
 
 /// Makes consistent cuts of one running job.
 pub struct Coordinator {
-    settings: CheckpointSettings,
+    keep: usize,
+    schedule: Schedule,
     checkpoints: Checkpoints,
     /// What every manifest of this run says alike.
     manifest: Manifest,
@@ -56,7 +48,6 @@ pub struct Coordinator {
     env: Env,
     status: Arc<Status>,
     next: CheckpointId,
-    last_begun: Duration,
     phase: Phase,
     /// Output of abandoned checkpoints, which the next decided one covers.
     carried: BTreeMap<String, Vec<Staged>>,
@@ -90,7 +81,7 @@ impl Requests {
 enum Phase {
     Idle,
     UnderWay { progress: Progress, last: bool },
-    Applying { checkpoint: CheckpointId, missing: BTreeSet<(TaskId, CheckpointId)>, last: bool },
+    Applying { done: CheckpointDone, missing: BTreeSet<(TaskId, CheckpointId)>, last: bool },
     Ending(Outcome),
 }
 
@@ -109,11 +100,12 @@ impl Coordinator {
         let mut running = reading.clone();
         running.extend(ids(&tasks.operators));
         running.extend(ids(&tasks.sinks));
-        let last_begun = env.clock.monotonic();
+        let schedule = Schedule::new(settings, env.clock.monotonic());
         let (phase, carried) = (Phase::Idle, BTreeMap::new());
         let (is_due, stop, requests) = (false, None, Requests::default());
         Self {
-            settings,
+            keep: settings.keep,
+            schedule,
             checkpoints,
             manifest,
             tasks,
@@ -122,7 +114,6 @@ impl Coordinator {
             env,
             status,
             next,
-            last_begun,
             phase,
             carried,
             reading,
@@ -205,7 +196,7 @@ impl Coordinator {
             return;
         }
         let last = self.stop.is_some() || self.reading.is_empty();
-        let late = self.settings.every.is_some_and(|every| self.env.clock.monotonic() >= self.last_begun + every);
+        let late = self.schedule.next().is_some_and(|next| self.env.clock.monotonic() >= next);
         if last || self.is_due || late || !self.requests.waiting.is_empty() {
             self.begin(last);
         }
@@ -214,17 +205,23 @@ impl Coordinator {
     fn begin(&mut self, last: bool) {
         let checkpoint = self.next;
         self.next = CheckpointId(checkpoint.0 + 1);
-        self.last_begun = self.env.clock.monotonic();
+        self.schedule.begin(self.env.clock.monotonic());
         self.is_due = false;
+        // What is asked for must be whole in itself: a savepoint has no rows between tasks.
+        let cut = self.schedule.cut(last || !self.requests.waiting.is_empty());
         let tasks = [&self.tasks.sources, &self.tasks.operators, &self.tasks.sinks];
-        let expected = tasks.into_iter().flatten().map(|(id, _)| (id.node.clone(), id.task));
-        self.phase = Phase::UnderWay { progress: Progress::new(checkpoint, expected), last };
+        let named = |(id, _): &(TaskId, Arc<Control>)| (id.node.clone(), id.task);
+        let expected = tasks.into_iter().flatten().map(named);
+        let copying: &[_] = if cut == Cut::Overtaking { &tasks[1..] } else { &[] };
+        let inputs = copying.iter().copied().flatten().map(named);
+        let progress = Progress::new(checkpoint, self.schedule.began(), expected, inputs);
+        self.phase = Phase::UnderWay { progress, last };
         self.requests.attached.append(&mut self.requests.waiting);
         for (_, control) in &self.tasks.sources {
             if self.stop == Some(Stop::Drain) {
                 control.send(Command::Drain);
             }
-            control.send(Command::Barrier { checkpoint, then_end: last });
+            control.send(Command::Barrier { barrier: Barrier { checkpoint, cut }, then_end: last });
         }
         self.gate.open();
     }
@@ -245,10 +242,15 @@ impl Coordinator {
         }
     }
 
-    /// A sink's part of a checkpoint that was abandoned meanwhile: its rows belong to the next.
+    /// Parts of a checkpoint that was abandoned meanwhile: a sink's rows belong to the next.
     fn carry(&mut self, checkpoint: CheckpointId, report: Report) {
-        if let Report::Sink { sink, payload } = report {
-            self.carried.entry(sink).or_default().push(Staged { checkpoint, payload });
+        match report {
+            Report::Sink { sink, payload, .. } => {
+                self.carried.entry(sink).or_default().push(Staged { checkpoint, payload });
+            }
+            // These rows are in their reader's next snapshot, or are copied again.
+            Report::InFlight { file, .. } => self.checkpoints.discard(file),
+            Report::Source { .. } | Report::Operator(..) => {}
         }
     }
 
@@ -264,6 +266,7 @@ impl Coordinator {
             finished,
             sources: ended.sources,
             tasks: ended.tasks,
+            in_flight: ended.in_flight,
             sinks,
             ..self.manifest.clone()
         };
@@ -271,6 +274,7 @@ impl Coordinator {
             Ok(written) => written,
             Err(error) => {
                 self.carried = manifest.sinks;
+                self.checkpoints.discard(manifest.in_flight.into_iter().map(|in_flight| in_flight.file));
                 let reason = error.context("the manifest cannot be stored");
                 return self.abandon_with(checkpoint, reason, last);
             }
@@ -295,36 +299,39 @@ impl Coordinator {
                 control.send(Command::Apply { checkpoint: staged.checkpoint, payload: staged.payload.clone() });
             }
         }
-        self.phase = Phase::Applying { checkpoint, missing, last };
-        self.settle(checkpoint, last);
+        let bytes = manifest.in_flight.iter().map(|in_flight| in_flight.file.length).sum();
+        let done = CheckpointDone { checkpoint, longest: ended.longest, in_flight_bytes: bytes, took: Duration::ZERO };
+        self.phase = Phase::Applying { done, missing, last };
+        self.settle();
         Ok(())
     }
 
     fn applied(&mut self, task: &TaskId, checkpoint: CheckpointId) -> anyhow::Result<()> {
-        let Phase::Applying { checkpoint: current, missing, last } = &mut self.phase else {
+        let Phase::Applying { missing, .. } = &mut self.phase else {
             return Err(anyhow!("sink `{}` applied checkpoint {checkpoint} unasked", task.node));
         };
         missing.remove(&(task.clone(), checkpoint));
-        let (current, last) = (*current, *last);
-        self.settle(current, last);
+        self.settle();
         Ok(())
     }
 
     /// Goes on once every sink has applied.
-    fn settle(&mut self, checkpoint: CheckpointId, last: bool) {
-        if matches!(&self.phase, Phase::Applying { missing, .. } if !missing.is_empty()) {
+    fn settle(&mut self) {
+        let Phase::Applying { done, missing, last } = &self.phase else { return };
+        if !missing.is_empty() {
             return;
         }
-        self.status.checkpoint_decided(
-            checkpoint,
-            self.env.clock.monotonic().saturating_sub(self.last_begun),
-            self.env.clock.now_ms(),
-        );
+        let (now, last) = (self.env.clock.monotonic(), *last);
+        let done = CheckpointDone { took: now.saturating_sub(self.schedule.began()), ..*done };
+        let CheckpointDone { checkpoint, took, longest, in_flight_bytes } = done;
+        tracing::info!(%checkpoint, ?took, ?longest, in_flight_bytes, "checkpoint decided and applied");
+        self.status.checkpoint_decided(done, self.env.clock.now_ms());
+        self.schedule.complete(now);
         if let Some(manifest) = self.requests.decided.take() {
             let checkpoints = &self.checkpoints;
             self.requests.answer(|| Ok(Held { manifest: manifest.clone(), hold: checkpoints.hold(checkpoint) }));
         }
-        if let Err(error) = self.checkpoints.retain(self.settings.keep) {
+        if let Err(error) = self.checkpoints.retain(self.keep) {
             tracing::warn!("old checkpoints cannot be deleted: {error:#}");
         }
         self.env.fail_points.passed(|| "checkpoint/retained".into(), 1);
@@ -339,14 +346,15 @@ impl Coordinator {
 
     fn time_passed(&mut self) -> anyhow::Result<()> {
         let Phase::UnderWay { progress, .. } = &self.phase else { return Ok(()) };
-        if self.env.clock.monotonic() < self.last_begun + self.settings.timeout {
+        let (now, deadline) = (self.env.clock.monotonic(), self.schedule.deadline());
+        if now < deadline {
             return Ok(());
         }
         let missing: Vec<String> = progress.missing().map(|(node, task)| format!("`{node}` task {task}")).collect();
         let checkpoint = progress.checkpoint;
         self.abandon(
             checkpoint,
-            anyhow!("it took longer than {:?}, held up by {}", self.settings.timeout, missing.join(", ")),
+            anyhow!("it took longer than {:?}, held up by {}", deadline - self.schedule.began(), missing.join(", ")),
         )
     }
 
@@ -354,6 +362,7 @@ impl Coordinator {
         match &mut self.phase {
             Phase::UnderWay { progress, last } if progress.checkpoint == checkpoint => {
                 let last = *last;
+                self.checkpoints.discard(progress.take_in_flight().into_iter().map(|in_flight| in_flight.file));
                 for (sink, payload) in progress.take_sinks() {
                     self.carried.entry(sink).or_default().push(Staged { checkpoint, payload });
                 }
@@ -368,8 +377,14 @@ impl Coordinator {
         if last {
             return Err(reason.context(format!("the last checkpoint, {checkpoint}, cannot be completed")));
         }
-        tracing::warn!(%checkpoint, "checkpoint abandoned, the job goes on: {reason:#}");
         self.status.checkpoint_abandoned(format!("{reason:#}"));
+        if let Err(failures) = self.schedule.abandon(self.env.clock.monotonic()) {
+            let limit = "the job is to fail then (`checkpoint.tolerated_failures`)";
+            return Err(
+                reason.context(format!("checkpoint {checkpoint} is the {failures}. abandoned in a row, and {limit}"))
+            );
+        }
+        tracing::warn!(%checkpoint, "checkpoint abandoned, the job goes on: {reason:#}");
         self.phase = Phase::Idle;
         Ok(())
     }
@@ -377,8 +392,8 @@ impl Coordinator {
     fn until_next(&self) -> Option<Duration> {
         let now = self.env.clock.monotonic();
         match &self.phase {
-            Phase::Idle => self.settings.every.map(|every| (self.last_begun + every).saturating_sub(now)),
-            Phase::UnderWay { .. } => Some((self.last_begun + self.settings.timeout).saturating_sub(now)),
+            Phase::Idle => self.schedule.next().map(|next| next.saturating_sub(now)),
+            Phase::UnderWay { .. } => Some(self.schedule.deadline().saturating_sub(now)),
             Phase::Applying { .. } | Phase::Ending(_) => None,
         }
     }

@@ -1,14 +1,16 @@
 //! The coordinator between one source and one sink that the test plays.
 
 use super::CheckpointStorage;
-use super::coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
+use super::coordinator::{Coordinator, Outcome, Tasks};
 use super::memory::MemoryStorage;
+use super::schedule::CheckpointSettings;
 use super::store::Checkpoints;
 use crate::env::{self, Env, SystemClock};
 use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
 use crate::telemetry::Status;
 use anyhow::anyhow;
-use dataflow::checkpoint::{CheckpointId, Manifest, Payload, Report, SourceSnapshot};
+use dataflow::checkpoint::{CheckpointId, CheckpointMode, Manifest, Moments, Payload, Report, SourceSnapshot};
+use dataflow::element::Cut;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -34,7 +36,14 @@ fn job() -> Job {
     let (events, inbox) = channel();
     let (storage, status, gate) =
         (Arc::new(MemoryStorage::default()), Arc::new(Status::new(vec![])), Arc::new(Gate::new(Some(4))));
-    let settings = CheckpointSettings { every: None, keep: 1, timeout: Duration::from_secs(600) };
+    let settings = CheckpointSettings {
+        every: None,
+        keep: 1,
+        timeout: Duration::from_secs(600),
+        min_pause: Duration::ZERO,
+        tolerated_failures: Some(1),
+        mode: CheckpointMode::AtLeastOnce,
+    };
     let manifest = Manifest {
         version: Manifest::VERSION,
         checkpoint: CheckpointId(0),
@@ -48,6 +57,7 @@ fn job() -> Job {
         savepoint: None,
         sources: BTreeMap::new(),
         tasks: vec![],
+        in_flight: vec![],
         sinks: BTreeMap::new(),
     };
     let tasks =
@@ -58,6 +68,7 @@ fn job() -> Job {
         batch_records: 1,
         pace: None,
         state_backend: None,
+        checkpoint_mode: None,
     };
     let coordinator = Coordinator::new(
         settings,
@@ -88,7 +99,10 @@ impl Job {
     /// Waits for the barrier; its checkpoint and whether it is the last.
     fn barrier(&self) -> (CheckpointId, bool) {
         match next(&self.source) {
-            Command::Barrier { checkpoint, then_end } => (checkpoint, then_end),
+            Command::Barrier { barrier, then_end } => {
+                assert_eq!(barrier.cut, Cut::Settled, "checkpoints by records are exact, whatever the mode");
+                (barrier.checkpoint, then_end)
+            }
             other => panic!("a source is told of barriers, not {other:?}"),
         }
     }
@@ -97,7 +111,7 @@ impl Job {
         let source = Report::Source { source: "in".into(), task: 0, snapshot: SourceSnapshot::default() };
         self.send(Event::Report(checkpoint, source));
         let payload = Payload(checkpoint.0.into());
-        self.send(Event::Report(checkpoint, Report::Sink { sink: "out".into(), payload }));
+        self.send(Event::Report(checkpoint, Report::Sink { sink: "out".into(), payload, moments: Moments::default() }));
     }
 
     fn applied(&self) -> CheckpointId {
@@ -259,4 +273,17 @@ fn job_that_is_drained_fires_everything_and_has_finished_for_good() {
     job.applied();
     assert!(heard.recv().unwrap().unwrap().manifest.finished);
     assert_eq!(job.end().unwrap(), Outcome::Finished);
+}
+
+#[test]
+fn more_failures_in_a_row_than_are_tolerated_fail_the_job() {
+    let job = job();
+    for checkpoint in [1, 2] {
+        job.send(Event::CountReached);
+        job.barrier();
+        job.send(Event::SnapshotLost(CheckpointId(checkpoint), id("in"), anyhow!("disk full")));
+    }
+    assert!(matches!(next(&job.source), Command::Abort));
+    let error = format!("{:#}", job.end().unwrap_err());
+    assert!(error.contains("checkpoint 2 is the 2. abandoned in a row") && error.contains("disk full"), "{error}");
 }

@@ -8,11 +8,13 @@ pub mod s3;
 mod coordinator; // takes checkpoints and ends the job
 #[cfg(test)]
 mod coordinator_tests;
+mod schedule; // when the next one begins, how many may fail
 mod store; // manifests and decisions
 mod verify; // a file is what was stored
 
-pub use coordinator::{CheckpointSettings, Coordinator, Outcome, Tasks};
+pub use coordinator::{Coordinator, Outcome, Tasks};
 pub use location::Location;
+pub use schedule::CheckpointSettings;
 pub use store::{Checkpoints, DecidedElsewhere};
 pub use verify::{Damaged, entry, entry_of_file, read_verified, read_verified_to_file};
 

@@ -275,6 +275,15 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Deletes what lay in inputs for a checkpoint that was given up; what cannot be deleted goes with the next start.
+    pub(super) fn discard(&self, files: impl IntoIterator<Item = FileEntry>) {
+        for file in files {
+            if let Err(error) = self.storage.delete(&file.name) {
+                tracing::warn!(file = file.name, "a file that no checkpoint names cannot be deleted: {error:#}");
+            }
+        }
+    }
+
     fn named(&self, checkpoint: CheckpointId) -> anyhow::Result<Option<(FileEntry, Manifest)>> {
         let Some(file) = self.decision(checkpoint)?.manifest else { return Ok(None) };
         let content = read_verified(&*self.storage, &file)?;
@@ -285,7 +294,7 @@ impl Checkpoints {
     /// The manifest of a checkpoint and the files it names; nothing where the number was only claimed.
     fn files(&self, checkpoint: CheckpointId) -> anyhow::Result<BTreeSet<String>> {
         let Some((file, manifest)) = self.named(checkpoint)? else { return Ok(BTreeSet::new()) };
-        let files = manifest.tasks.into_iter().flat_map(|task| task.files).map(|file| file.name);
+        let files = manifest.files().map(|file| file.name.clone());
         Ok(files.chain([file.name]).collect())
     }
 
@@ -350,6 +359,7 @@ mod tests {
             savepoint: None,
             sources: BTreeMap::new(),
             tasks: vec![],
+            in_flight: vec![],
             sinks: BTreeMap::new(),
         }
     }

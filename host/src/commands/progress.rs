@@ -1,8 +1,9 @@
 //! How a job goes, as text: records per second in and out, watermark and its lag, late, dead letters, the last checkpoint.
 
+use dataflow::checkpoint::Longest;
 use dataflow::time::{END, START, Timestamp};
 use millstream::job::definition::units::DurationText;
-use millstream::telemetry::Status;
+use millstream::telemetry::{CheckpointDone, Status};
 use std::time::Duration;
 
 /// Turns counters into rates.
@@ -98,10 +99,19 @@ fn checkpoint(status: &Status, now_ms: Timestamp) -> String {
     let checkpoints = status.checkpoints();
     let Some(last) = checkpoints.last else { return "no checkpoint yet".into() };
     let ago = DurationText((now_ms - checkpoints.last_at_ms).max(0) / 1_000 * 1_000);
-    let took = checkpoints.last_duration.as_millis();
+    let took = last.took.as_millis();
     let failed =
         if checkpoints.abandoned > 0 { format!(", {} given up", checkpoints.abandoned) } else { String::new() };
-    format!("checkpoint {} {ago} ago in {took}ms{failed}", last.0)
+    format!("checkpoint {} {ago} ago in {took}ms{}{failed}", last.checkpoint, waited(last))
+}
+
+/// What made a checkpoint slow, where barriers did: time behind data and time until all inputs had theirs.
+fn waited(done: CheckpointDone) -> String {
+    let Longest { travel, alignment, .. } = done.longest;
+    if travel + alignment < Duration::from_secs(1) {
+        return String::new();
+    }
+    format!(" (barriers: {}ms behind data, {}ms aligning)", travel.as_millis(), alignment.as_millis())
 }
 
 /// `1:02:03`, or `02:03` below an hour.
@@ -178,7 +188,10 @@ mod tests {
             task.set_watermark(1_714_554_000_000); // 2024-05-01T09:00:00Z
             task.late_records_dropped.add(1);
         }
-        status.checkpoint_decided(CheckpointId(3), Duration::from_millis(40), 1_714_554_060_000);
+        let took = Duration::from_millis(40);
+        let done =
+            CheckpointDone { checkpoint: CheckpointId(3), took, longest: Longest::default(), in_flight_bytes: 0 };
+        status.checkpoint_decided(done, 1_714_554_060_000);
         let lines = progress.table(&status, 1_714_554_062_000);
         assert_eq!(lines[0], "job  00:03  checkpoint 3 2s ago in 40ms");
         assert_eq!(

@@ -4,6 +4,7 @@ use super::progress::Progress;
 use super::screen::Screen;
 use super::{Failure, load, say, summary};
 use anyhow::Context;
+use dataflow::checkpoint::CheckpointMode;
 use dataflow::checkpoint::savepoint::{Fit, StateFit};
 use millstream::checkpoint::{Location, Outcome};
 use millstream::env::{Env, WaitPoint};
@@ -102,6 +103,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let listening = socket::listen(&arguments.data_dir.join(name), handle.clone());
     if let Err(error) = &listening {
         say(&format!("{name}: `savepoint`, `rescale` and `stop` cannot reach this run: {error:#}"));
+    }
+    if checked.definition.checkpoint.mode == CheckpointMode::AtLeastOnce {
+        let name = &checked.definition.name;
+        say(&format!(
+            "{name}: checkpoints are at least once: after a crash some records count twice, and rows come again"
+        ));
     }
     let redraw = std::io::stderr().is_terminal() && !writes_to_terminal(&checked.definition);
     watch(name, &running, &stop, &screen, redraw, &env);

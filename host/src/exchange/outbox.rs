@@ -2,7 +2,7 @@
 
 use super::channel::{SendError, Sender};
 use crate::dead_letter::DeadLetter;
-use dataflow::element::Element;
+use dataflow::element::{Barrier, Element};
 use dataflow::key::{KeyGroup, Keying, Keys};
 use dataflow::record::{Batch, Column};
 use std::collections::VecDeque;
@@ -36,6 +36,8 @@ pub struct Outbox {
     next: usize,
     /// What was refused, in order; nothing is sent past it.
     pending: VecDeque<(usize, Element)>,
+    /// Something went in without room, before a barrier that overtook it.
+    forced: bool,
     closed: bool,
 }
 
@@ -50,6 +52,7 @@ impl Outbox {
             keying: Keying::default(),
             next: 0,
             pending: VecDeque::new(),
+            forced: false,
             closed: false,
         }
     }
@@ -77,7 +80,15 @@ impl Outbox {
         }
     }
 
-    /// Tries again what was refused; true once nothing is left.
+    /// Sends a barrier to every reading task, past everything that they have not taken yet. What was refused goes in before it,
+    /// so that all that it overtakes lies in the channels.
+    pub fn overtake(&mut self, barrier: Barrier) {
+        self.forced |= !self.pending.is_empty();
+        self.pending.drain(..).for_each(|(task, element)| self.senders[task].force(element));
+        self.senders.iter().for_each(|sender| sender.overtake(barrier));
+    }
+
+    /// Tries again what was refused; true once nothing is left, and what went in without room has it now.
     pub fn flush(&mut self) -> bool {
         while let Some((task, element)) = self.pending.pop_front() {
             match self.senders[task].send(element) {
@@ -89,7 +100,10 @@ impl Outbox {
                 Err(SendError::Closed) => self.closed = true,
             }
         }
-        true
+        if self.forced {
+            self.forced = !self.senders.iter().all(Sender::has_room);
+        }
+        !self.forced
     }
 
     /// Whether a reading task is gone: the job is being taken down.
@@ -170,8 +184,11 @@ fn missing_key(batch: &Batch, row: u32, columns: &[usize], pointers: &[String]) 
 mod tests {
     use super::*;
     use crate::exchange::{Receiver, channel};
+    use dataflow::checkpoint::CheckpointId;
+    use dataflow::element::Cut;
     use dataflow::record::{Fault, Value, ValueType};
     use std::sync::Arc;
+    use std::time::Duration;
 
     fn outbox(tasks: usize, bytes_max: usize) -> (Outbox, Vec<Receiver>) {
         let (senders, receivers) = (0..tasks).map(|_| channel(bytes_max, Arc::default(), Arc::default())).unzip();
@@ -188,21 +205,21 @@ mod tests {
         Batch { timestamps: vec![0; names.len()], columns: vec![city], ..Batch::default() }
     }
 
-    fn received(receiver: &Receiver) -> Vec<Batch> {
-        std::iter::from_fn(|| receiver.receive())
+    fn received(receiver: &mut Receiver) -> Vec<Batch> {
+        std::iter::from_fn(|| receiver.receive(Duration::ZERO))
             .filter_map(|element| if let Element::Batch(batch) = element { Some(*batch) } else { None })
             .collect()
     }
 
     #[test]
     fn every_row_of_a_key_goes_to_the_same_task_and_none_is_lost() {
-        let (mut outbox, receivers) = outbox(3, 1 << 20);
+        let (mut outbox, mut receivers) = outbox(3, 1 << 20);
         let names: Vec<String> = (0..200).map(|n| format!("city-{}", n % 50)).collect();
         let mut dead = vec![];
         outbox.send_batch(cities(&names.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>()), &mut dead);
         let mut owner = std::collections::BTreeMap::new();
         let mut rows = 0;
-        for (task, receiver) in receivers.iter().enumerate() {
+        for (task, receiver) in receivers.iter_mut().enumerate() {
             for batch in received(receiver) {
                 let keys = batch.keys.as_ref().unwrap();
                 rows += batch.len();
@@ -216,18 +233,18 @@ mod tests {
 
     #[test]
     fn every_task_gets_every_row_of_a_broadcast() {
-        let (senders, receivers): (_, Vec<Receiver>) =
+        let (senders, mut receivers): (_, Vec<Receiver>) =
             (0..3).map(|_| channel(1 << 20, Arc::default(), Arc::default())).unzip();
         let mut outbox = Outbox::new(senders, Partitioning::Broadcast, 128);
         outbox.send_batch(cities(&[Some("Pune"), None]), &mut vec![]);
-        for receiver in &receivers {
+        for receiver in &mut receivers {
             assert_eq!(received(receiver).iter().map(Batch::len).collect::<Vec<_>>(), [2]);
         }
     }
 
     #[test]
     fn row_without_a_key_is_a_dead_letter_with_its_reason_and_the_others_go_on() {
-        let (mut outbox, receivers) = outbox(1, 1 << 20);
+        let (mut outbox, mut receivers) = outbox(1, 1 << 20);
         let mut batch = cities(&[Some("Pune"), None, None, Some("Mumbai")]);
         batch.faults.push(Fault { row: 2, column: 0, found: "an object" });
         let mut dead = vec![];
@@ -237,22 +254,35 @@ mod tests {
             reasons,
             ["key field `/city` is missing", "key field `/city` is an object; a key is text, a number or a boolean"]
         );
-        assert_eq!(received(&receivers[0])[0].len(), 2);
+        assert_eq!(received(&mut receivers[0])[0].len(), 2);
     }
 
     #[test]
     fn what_is_refused_is_kept_in_order_and_sent_when_there_is_room() {
-        let (mut outbox, receivers) = outbox(1, 1);
+        let (mut outbox, mut receivers) = outbox(1, 1);
         outbox.send_signal(&Element::Watermark(1));
         outbox.send_signal(&Element::Watermark(2));
         outbox.send_signal(&Element::Watermark(3));
         assert!(!outbox.flush());
         let mut seen = vec![];
-        while let Some(Element::Watermark(watermark)) = receivers[0].receive() {
+        while let Some(Element::Watermark(watermark)) = receivers[0].receive(Duration::ZERO) {
             seen.push(watermark);
             outbox.flush();
         }
         assert_eq!(seen, [1, 2, 3]);
+        assert!(outbox.flush());
+    }
+
+    #[test]
+    fn barrier_overtakes_also_what_was_refused_and_no_more_is_made_until_there_is_room() {
+        let (mut outbox, mut receivers) = outbox(1, 1);
+        (1..=3).for_each(|watermark| outbox.send_signal(&Element::Watermark(watermark)));
+        outbox.overtake(Barrier { checkpoint: CheckpointId(1), cut: Cut::Overtaking });
+        assert_eq!(receivers[0].overtaken().expect("it is there").1.len(), 3);
+        for _ in 0..3 {
+            assert!(!outbox.flush());
+            assert!(receivers[0].receive(Duration::ZERO).is_some());
+        }
         assert!(outbox.flush());
     }
 }

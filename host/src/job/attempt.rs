@@ -97,8 +97,14 @@ impl Site {
         }
         checkpoints.sweep().context("what a crash left behind cannot be deleted")?;
         let (every, _) = every(definition);
-        let settings =
-            CheckpointSettings { every, keep: definition.checkpoint.keep, timeout: definition.checkpoint.timeout };
+        let settings = CheckpointSettings {
+            every,
+            keep: definition.checkpoint.keep,
+            timeout: definition.checkpoint.timeout,
+            min_pause: definition.checkpoint.min_pause,
+            tolerated_failures: definition.checkpoint.tolerated_failures,
+            mode: self.env.checkpoint_mode.filter(|_| every.is_some()).unwrap_or(definition.checkpoint.mode),
+        };
         // A sink takes a checkpoint for applied that is not above its last: the numbers go on behind what any has seen.
         let next = checkpoints.first_id(restored.checkpoint().max(applied.into_values().max()))?;
         let facts = (facts(definition, blueprint, restored), next);
@@ -248,6 +254,7 @@ fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> 
         states: restored.states,
         sources: BTreeMap::new(),
         tasks: vec![],
+        in_flight: vec![],
         sinks: BTreeMap::new(),
     }
 }

@@ -84,6 +84,14 @@ impl Restored {
         &self.origin
     }
 
+    /// The checkpoint that the job goes on from, if it is one.
+    pub(super) fn manifest(&self) -> Option<&Manifest> {
+        match &self.origin {
+            Origin::Checkpoint(manifest) => Some(manifest),
+            _ => None,
+        }
+    }
+
     /// Whether nothing was kept.
     pub(super) fn is_fresh(&self) -> bool {
         matches!(self.origin, Origin::Nothing)
@@ -319,6 +327,16 @@ fn fits(manifest: &Manifest, blueprint: &Blueprint, max_parallelism: u16) -> any
              or start over with `--fresh`",
             state.name,
             state.operator
+        );
+    }
+    for in_flight in &manifest.in_flight {
+        ensure!(
+            blueprint.plan.chains.iter().any(|chain| blueprint.nodes[chain[0]].name == in_flight.reader)
+                || has(&in_flight.reader, Role::Sink)
+                || in_flight.reader == super::wire::DEAD_LETTERS,
+            "`{}` is gone from the job or no longer read through an exchange, but checkpoint {checkpoint} has rows on their way to it: \
+             run the job file as it was, stop it, and change it then; or start over with `--fresh`",
+            in_flight.reader
         );
     }
     for (sink, staged) in &manifest.sinks {

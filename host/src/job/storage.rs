@@ -10,8 +10,10 @@ use crate::state::rocksdb::{
     MEMORY_DEFAULT, Memory, NAME as ROCKSDB, RocksOptions, clear as clear_databases, open as open_rocksdb,
 };
 use crate::state::{SnapshotVisitor, StateBackend, read_snapshot};
+use crate::task::InFlightStore;
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::TaskSnapshot;
+use dataflow::graph::Flow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +94,16 @@ impl States {
             Some(bytes) => Kind::RocksDb { folder, memory: Memory::new(bytes, tasks) },
         };
         Ok(Self { storage, attempt, fail_points: env.fail_points.clone(), scratch, kind })
+    }
+
+    /// The job's checkpoints.
+    pub(super) fn storage(&self) -> &dyn CheckpointStorage {
+        &*self.storage
+    }
+
+    /// Where a task keeps what lies in its inputs.
+    pub(super) fn in_flight(&self, flows: Vec<Flow>) -> InFlightStore {
+        InFlightStore { storage: self.storage.clone(), attempt: self.attempt.clone(), flows }
     }
 
     /// Visits the rows of a snapshot that no backend can take over as it is.

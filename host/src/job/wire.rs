@@ -13,14 +13,13 @@ use crate::sink::{SinkFactory, SinkInput};
 use crate::source::Share;
 use crate::state::StateNumber;
 use crate::task::{
-    Chain, ChainNode, Control, End, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask, SourceOutputs, SourceTask,
-    SourceWiring, Target, TaskId,
+    Chain, ChainNode, ChainShare, Control, Durable, End, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask,
+    SourceOutputs, SourceTask, SourceWiring, Target, TaskId, replay_of_chain, replay_of_sink,
 };
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
 use anyhow::Context;
-use dataflow::checkpoint::Payload;
-use dataflow::graph::Role;
-use dataflow::{checkpoint::CheckpointId, key::KeyGroup, time::START};
+use dataflow::checkpoint::{CheckpointId, Payload};
+use dataflow::{graph::Flow, graph::Role, key::KeyGroup, replay::Replay, time::START};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -105,8 +104,11 @@ pub(super) fn wire(with: Wiring<'_>) -> anyhow::Result<Wired> {
             threads.push((id, run));
         }
     }
-    for unit in sinks.iter().map(|&at| Unit::Node(at)).chain([Unit::Dead]) {
-        let (id, run) = wirer.sink_task(unit)?;
+    let sinks: Vec<Unit> = sinks.iter().map(|&at| Unit::Node(at)).chain([Unit::Dead]).collect();
+    // Everything stored is read, and thereby verified, before the first sink applies anything.
+    let replays = sinks.iter().map(|&unit| wirer.sink_replay(unit)).collect::<anyhow::Result<Vec<_>>>()?;
+    for (unit, replay) in sinks.into_iter().zip(replays) {
+        let (id, run) = wirer.sink_task(unit, replay)?;
         tasks.sinks.push((id.clone(), wirer.control(unit, 0)));
         threads.push((id, run));
     }
@@ -317,30 +319,59 @@ impl Wirer<'_> {
         if !self.with.restored.is_fresh() {
             self.with.env.fail_points.passed(|| format!("restore/{}", id.node), 1);
         }
+        let first = self.with.blueprint.plan.chains[chain][0];
+        let flows: Vec<Flow> = self.with.blueprint.plan.inputs[first].iter().map(|edge| edge.flow.clone()).collect();
+        let (parallelism, max_parallelism) = (self.parallelism(unit), self.with.max_parallelism);
+        let broadcast = self.with.blueprint.nodes[first].inputs.iter().map(|input| input.broadcast).collect();
+        let operators = nodes.iter().map(|node| node.name.as_str()).collect();
+        let share = ChainShare { chain: &id.node, operators, task, parallelism, max_parallelism, broadcast };
+        let replay = match self.with.restored.manifest() {
+            Some(manifest) => replay_of_chain(manifest, &share, &flows, self.with.states.storage())?,
+            None => Replay::nothing(watermark.unwrap_or(START)),
+        };
         let dead = self.dead_port((unit, task));
-        let chain = Chain::new(nodes, state, outputs, dead, watermark.unwrap_or(START));
+        let chain = Chain::new(nodes, state, outputs, dead, replay.watermark());
         let inputs = self.inputs.remove(&(unit, task)).expect("a chain reads something");
         let made = OperatorTask::new(
             id.clone(),
             (groups.start, groups.end),
-            inputs,
-            chain,
+            (inputs, chain),
+            Durable { replay, in_flight: self.with.states.in_flight(flows) },
             self.control(unit, task),
             (self.with.events.clone(), self.with.env.clone()),
         );
         Ok((id, Box::new(move || made.run())))
     }
 
-    fn sink_task(&mut self, unit: Unit) -> anyhow::Result<(TaskId, Runnable)> {
+    /// A sink's name, and what flows into it.
+    fn sink(&self, unit: Unit) -> (String, Flow) {
         let blueprint = self.with.blueprint;
-        let (name, factory, schema, whole_values) = match unit {
+        match unit {
+            Unit::Node(at) => (blueprint.nodes[at].name.clone(), blueprint.plan.inputs[at][0].flow.clone()),
+            _ => (DEAD_LETTERS.to_string(), Flow { schema: dead_letter::schema(), whole_values: false }),
+        }
+    }
+
+    fn sink_replay(&self, unit: Unit) -> anyhow::Result<Replay> {
+        let (name, flow) = self.sink(unit);
+        match self.with.restored.manifest() {
+            Some(manifest) => replay_of_sink(manifest, &name, &flow, self.with.states.storage()),
+            None => Ok(Replay::nothing(START)),
+        }
+    }
+
+    fn sink_task(&mut self, unit: Unit, replay: Replay) -> anyhow::Result<(TaskId, Runnable)> {
+        let (name, flow) = self.sink(unit);
+        let (factory, whole_values) = match unit {
             Unit::Node(at) => {
-                let Part::Sink(part) = &blueprint.parts[at] else { unreachable!("a sink is made by a sink part") };
-                let schema = blueprint.plan.inputs[at][0].flow.schema.clone();
-                (blueprint.nodes[at].name.clone(), &*part.factory, schema, part.whole_values)
+                let Part::Sink(part) = &self.with.blueprint.parts[at] else {
+                    unreachable!("a sink is made by a sink part")
+                };
+                (&*part.factory, part.whole_values)
             }
-            _ => (DEAD_LETTERS.to_string(), self.with.dead_letters.0, dead_letter::schema(), false),
+            _ => (self.with.dead_letters.0, false),
         };
+        let schema = flow.schema.clone();
         let fresh = self.with.restored.is_fresh();
         let input = SinkInput { sink: name.clone(), job: self.with.job.to_string(), schema, whole_values, fresh };
         let mut sink = factory.open(&input).with_context(|| format!("sink `{name}` cannot be opened"))?;
@@ -359,11 +390,11 @@ impl Wirer<'_> {
         let made = SinkTask::new(
             id.clone(),
             sink,
-            inputs,
+            (inputs, self.with.states.in_flight(vec![flow])),
             self.control(unit, 0),
             (self.with.events.clone(), metrics, self.with.env.clone()),
         );
-        Ok((id, Box::new(move || made.run())))
+        Ok((id, Box::new(move || made.run(replay))))
     }
 
     fn status(&self) -> Status {

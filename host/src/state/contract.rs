@@ -389,6 +389,7 @@ impl<'a> Run<'a> {
             task: 0,
             groups: (cut.groups.start, cut.groups.end),
             watermark: 0,
+            firing: None,
             backend: durable.backend.into(),
             files: durable.files.clone(),
             counters: BTreeMap::new(),

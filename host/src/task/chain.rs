@@ -7,7 +7,7 @@ use crate::exchange::key_batch;
 use crate::operator::{Context, Due, Emitter, Operator};
 use crate::state::StateBackend;
 use crate::telemetry::NodeMetrics;
-use dataflow::element::Element;
+use dataflow::element::{Barrier, Element};
 use dataflow::key::Keying;
 use dataflow::record::Batch;
 use dataflow::time::{END, Timestamp};
@@ -88,12 +88,21 @@ impl Chain {
         Ok(())
     }
 
-    /// Rows for an input of the first operator.
+    /// Rows for an input of the first operator, judged by a watermark that may lie ahead of what has fired: that of the task that
+    /// they were sent to first.
     ///
     /// # Errors
     /// An operator cannot go on.
-    pub fn process(&mut self, input: usize, batch: Batch, now: Timestamp) -> anyhow::Result<()> {
-        self.run(0, input, batch, now)
+    pub fn process(
+        &mut self,
+        input: usize,
+        batch: Batch,
+        (watermark, now): (Timestamp, Timestamp),
+    ) -> anyhow::Result<()> {
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        let done = self.run(0, input, batch, now);
+        self.watermark = before;
+        done
     }
 
     /// Event time has come to `watermark`: `step` does the work.
@@ -160,6 +169,13 @@ impl Chain {
         self.watermark
     }
 
+    /// The watermark that it is firing for.
+    pub fn firing(&self) -> Option<Timestamp> {
+        // The end of the input fires what is due on the clock as well.
+        let ends = self.ticking.is_some() && self.watermark == END;
+        self.advancing.map(|(watermark, _)| watermark).or(ends.then_some(END))
+    }
+
     /// The chain's operators.
     pub fn nodes(&self) -> &[ChainNode] {
         &self.nodes
@@ -171,6 +187,11 @@ impl Chain {
         if matches!(signal, Element::Barrier(_) | Element::End) {
             self.dead.send_signal(signal);
         }
+    }
+
+    /// Sends a barrier out of every port of every operator, past everything.
+    pub fn overtake(&mut self, barrier: Barrier) {
+        self.outputs.iter_mut().chain([&mut self.dead]).for_each(|port| port.overtake(barrier));
     }
 
     /// Tries again what was refused; true once nothing is left.

@@ -1,8 +1,10 @@
 //! What tasks and the coordinator say to each other: commands to a task, events from it, and the gate that counts records
 //! towards a checkpoint.
 
+use super::in_flight::Written;
 use crate::env::WaitPoint;
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload, Report};
+use dataflow::element::Barrier;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -22,8 +24,8 @@ pub struct TaskId {
 pub enum Command {
     /// To a source: send this barrier on, and end after it if so told.
     Barrier {
-        /// The checkpoint.
-        checkpoint: CheckpointId,
+        /// The checkpoint and how it cuts.
+        barrier: Barrier,
         /// Nothing follows the barrier.
         then_end: bool,
     },
@@ -95,6 +97,22 @@ pub struct Held {
     pub manifest: Arc<Manifest>,
     /// Lets go when dropped.
     pub hold: Arc<()>,
+}
+
+impl Event {
+    /// What became of what lay in a task's inputs.
+    pub(super) fn of_in_flight(id: &TaskId, (checkpoint, moments, written): Written) -> Self {
+        match written {
+            Ok(file) => {
+                let report = Report::InFlight { reader: id.node.clone(), task: id.task, file, moments };
+                Self::Report(checkpoint, report)
+            }
+            Err(error) => {
+                let reason = error.context("what lay in its inputs cannot be stored");
+                Self::SnapshotLost(checkpoint, id.clone(), reason)
+            }
+        }
+    }
 }
 
 /// Why a task that did not fail has ended.

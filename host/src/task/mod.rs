@@ -4,16 +4,24 @@
 
 mod chain;
 mod control;
+mod in_flight; // rows that a barrier overtook, stored
+mod inputs; // what comes into a task
 mod operator_task;
 mod port;
+mod replay; // what a restored task is given again
 mod sink_task;
 mod source_task;
 mod source_time;
+#[cfg(test)]
+mod tests; // an operator task at barriers
 
 pub use chain::{Chain, ChainNode, KeyBy, Target};
 pub use control::{Command, Control, End, Event, Gate, Held, Request, Stop, TaskId};
-pub use operator_task::{Input, OperatorTask};
+pub use in_flight::InFlightStore;
+pub use inputs::Input;
+pub use operator_task::{Durable, OperatorTask};
 pub use port::Port;
+pub use replay::{ChainShare, replay_of_chain, replay_of_sink};
 pub use sink_task::SinkTask;
 pub use source_task::{SourceOutputs, SourceTask, SourceWiring};
 pub use source_time::{Emit, Excess, SourceTimeSettings, Tolerance, WhenAllIdle};

@@ -1,26 +1,20 @@
-//! The second loop: merges inputs, aligns barriers, advances time, and calls a chain of operators.
+//! The second loop: takes from the inputs, advances time, and calls a chain of operators. A snapshot may be taken in the middle of
+//! a firing; a barrier that overtakes is obeyed also while an output is full.
 
 use super::control::{Command, Control, End, Event, TaskId};
+use super::in_flight::{InFlightStore, InFlightWriter};
+use super::inputs::{Input, Inputs, Taken};
 use super::{Chain, Stopwatch};
 use crate::env::Env;
-use crate::exchange::Receiver;
-use dataflow::alignment::{Alignment, Decision};
-use dataflow::checkpoint::{CheckpointId, FileEntry, Report, TaskSnapshot};
+use dataflow::checkpoint::{CheckpointId, FileEntry, Moments, Report, TaskSnapshot};
 use dataflow::element::{Barrier, Element};
+use dataflow::replay::{Replay, ReplayStep};
 use dataflow::time::Timestamp;
-use dataflow::watermark::{Merge, Merged};
+use dataflow::watermark::Merged;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-
-/// One channel into an operator task.
-pub struct Input {
-    /// Where elements come from.
-    pub receiver: Receiver,
-    /// Which input of the chain's first operator they are for.
-    pub input: usize,
-}
 
 /// One task of a chain of operators.
 pub struct OperatorTask {
@@ -28,20 +22,26 @@ pub struct OperatorTask {
     pub id: TaskId,
     /// Key groups it owns: from, inclusive, to, exclusive.
     pub groups: (u16, u16),
-    inputs: Vec<Input>,
-    ended: Vec<bool>,
+    inputs: Inputs,
     chain: Chain,
-    alignment: Alignment,
-    merge: Merge,
+    /// What a restored task is given before its inputs are looked at; none once that is done.
+    replay: Option<Replay>,
     idle: bool,
-    /// The input to look at first: each gets its turn.
-    turn: usize,
     /// Snapshots that are not durable yet, without their files.
-    snapshots: VecDeque<(CheckpointId, TaskSnapshot)>,
+    snapshots: VecDeque<(CheckpointId, Moments, TaskSnapshot)>,
+    in_flight: InFlightWriter,
     control: Arc<Control>,
     events: Sender<Event>,
     env: Env,
     sent_end: bool,
+}
+
+/// What an operator task goes on from, and where it keeps what the next run goes on from.
+pub struct Durable {
+    /// What lay in its inputs.
+    pub replay: Replay,
+    /// Where such things go.
+    pub in_flight: InFlightStore,
 }
 
 impl OperatorTask {
@@ -49,31 +49,15 @@ impl OperatorTask {
     pub fn new(
         id: TaskId,
         groups: (u16, u16),
-        inputs: Vec<Input>,
-        chain: Chain,
+        (inputs, chain): (Vec<Input>, Chain),
+        durable: Durable,
         control: Arc<Control>,
         (events, env): (Sender<Event>, Env),
     ) -> Self {
-        let merge = Merge::new(inputs.len(), chain.watermark());
-        let alignment = Alignment::new(inputs.len());
-        let ended = vec![false; inputs.len()];
-        let (idle, turn, snapshots, sent_end) = (false, 0, VecDeque::new(), false);
-        Self {
-            id,
-            groups,
-            inputs,
-            ended,
-            chain,
-            alignment,
-            merge,
-            idle,
-            turn,
-            snapshots,
-            control,
-            events,
-            env,
-            sent_end,
-        }
+        let inputs = Inputs::new(inputs, chain.watermark());
+        let in_flight = InFlightWriter::new(durable.in_flight, id.clone(), control.wait.clone(), env.clone());
+        let (replay, idle, snapshots, sent_end) = (Some(durable.replay), false, VecDeque::new(), false);
+        Self { id, groups, inputs, chain, replay, idle, snapshots, in_flight, control, events, env, sent_end }
     }
 
     /// Runs until all inputs have ended.
@@ -91,6 +75,12 @@ impl OperatorTask {
                 return Ok(End::Orphaned);
             }
             self.report_snapshots();
+            if self.replay.is_none()
+                && let Some(taken) = self.inputs.urgent(self.env.clock.monotonic())
+            {
+                self.act(taken)?;
+                continue;
+            }
             if !self.chain.flush() {
                 self.metrics(|metrics, lap| metrics.busy_ns.add(lap), &mut watch);
                 self.control.wait.wait(None);
@@ -103,7 +93,7 @@ impl OperatorTask {
             if self.work()? {
                 continue;
             }
-            if self.lost_input() {
+            if self.inputs.lost() {
                 return Ok(End::Orphaned);
             }
             let wait = self.until_next_timer();
@@ -117,103 +107,102 @@ impl OperatorTask {
     fn work(&mut self) -> anyhow::Result<bool> {
         let now = self.env.clock.now_ms();
         if self.chain.is_firing() {
-            self.chain.step(now)?;
+            let monotonic = self.env.clock.monotonic();
+            match self.replay.is_none().then(|| self.inputs.next_barrier(monotonic)).flatten() {
+                Some(barrier) => self.act(barrier)?,
+                None => {
+                    self.chain.step(now)?;
+                    self.passed("slice");
+                }
+            }
             return Ok(true);
         }
         if !self.sent_end && self.chain.next_clock_timer(now).is_some_and(|due| due <= now) {
             self.chain.begin_clock(now);
             return Ok(true);
         }
-        for offset in 0..self.inputs.len() {
-            let at = (self.turn + offset) % self.inputs.len();
-            if self.alignment.holds(at) || self.ended[at] {
-                continue;
-            }
-            if let Some(element) = self.inputs[at].receiver.receive() {
-                self.turn = (at + 1) % self.inputs.len();
-                self.take(at, element, now)?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn take(&mut self, at: usize, element: Element, now: Timestamp) -> anyhow::Result<()> {
-        match element {
-            Element::Batch(batch) => {
-                self.chain.process(self.inputs[at].input, *batch, now)?;
-                self.env.fail_points.passed(|| format!("operator/{}/batch", self.id.node), 1);
-            }
-            Element::Watermark(watermark) => {
-                let merged = self.merge.advance(at, watermark);
-                self.advance(merged);
-            }
-            Element::Idle => {
-                let merged = self.merge.idle(at);
-                self.advance(merged);
-                self.presence();
-            }
-            Element::Active => {
-                let merged = self.merge.active(at);
-                self.advance(merged);
-                self.presence();
-            }
-            Element::Barrier(barrier) => {
-                let decision = self.alignment.barrier(at, barrier.checkpoint);
-                self.decide(decision);
-            }
-            Element::End => {
-                self.ended[at] = true;
-                let decision = self.alignment.end(at);
-                self.decide(decision);
-                if self.alignment.all_ended() {
-                    self.chain.signal(&Element::End);
-                    self.sent_end = true;
+        if let Some(replay) = &mut self.replay {
+            match replay.step() {
+                Some(ReplayStep::Advance(watermark)) => self.chain.begin_watermark(watermark),
+                Some(ReplayStep::Rows { input, batch, watermark }) => {
+                    self.chain.process(input, *batch, (watermark, now))?;
+                }
+                None => {
+                    self.replay = None;
+                    self.passed("replayed");
                 }
             }
+            return Ok(true);
+        }
+        match self.inputs.next(self.env.clock.monotonic()) {
+            Some(taken) => self.act(taken).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn act(&mut self, taken: Taken) -> anyhow::Result<()> {
+        match taken {
+            Taken::Rows(input, batch) => {
+                let times = (self.chain.watermark(), self.env.clock.now_ms());
+                self.chain.process(input, *batch, times)?;
+                self.passed("batch");
+            }
+            Taken::Time(merged) => {
+                // What was given again may have taken the chain further than its inputs have come since.
+                if let Merged::Advanced(watermark) = merged
+                    && watermark > self.chain.watermark()
+                {
+                    self.chain.begin_watermark(watermark);
+                }
+                self.presence();
+            }
+            Taken::Snapshot(barrier, moments) => {
+                self.snapshot(barrier, moments);
+                self.chain.signal(&Element::Barrier(barrier));
+            }
+            Taken::Overtaken(barrier, moments) => {
+                self.snapshot(barrier, moments);
+                self.chain.overtake(barrier);
+                self.passed("overtaken");
+            }
+            Taken::InFlight(checkpoint, channels, moments) => self.in_flight.write(checkpoint, &channels, moments),
+            Taken::Nothing => {}
+        }
+        if self.inputs.all_ended() && !self.sent_end {
+            self.chain.signal(&Element::End);
+            self.sent_end = true;
         }
         Ok(())
     }
 
-    fn advance(&mut self, merged: Merged) {
-        if let Merged::Advanced(watermark) = merged {
-            self.chain.begin_watermark(watermark);
-        }
-    }
-
     fn presence(&mut self) {
-        let idle = self.merge.all_idle();
+        let idle = self.inputs.all_idle();
         if idle != self.idle {
             self.idle = idle;
             self.chain.signal(if idle { &Element::Idle } else { &Element::Active });
         }
     }
 
-    fn decide(&mut self, decision: Decision) {
-        if let Decision::Snapshot(checkpoint) = decision {
-            self.snapshots.push_back((checkpoint, self.snapshot()));
-            self.chain.state.snapshot(checkpoint);
-            self.chain.signal(&Element::Barrier(Barrier { checkpoint }));
-        }
-    }
-
-    fn snapshot(&self) -> TaskSnapshot {
+    fn snapshot(&mut self, barrier: Barrier, moments: Moments) {
         let mut counters = BTreeMap::new();
         for node in self.chain.nodes() {
             for (name, count) in node.metrics.durable() {
                 counters.insert(format!("{}/{name}", node.name), count);
             }
         }
-        TaskSnapshot {
+        let snapshot = TaskSnapshot {
             chain: self.id.node.clone(),
             operators: self.chain.nodes().iter().map(|node| node.name.clone()).collect(),
             task: self.id.task,
             groups: self.groups,
             watermark: self.chain.watermark(),
+            firing: self.chain.firing(),
             backend: self.chain.state.name().to_string(),
             files: vec![],
             counters,
-        }
+        };
+        self.snapshots.push_back((barrier.checkpoint, moments, snapshot));
+        self.chain.state.snapshot(barrier.checkpoint);
     }
 
     fn report_snapshots(&mut self) {
@@ -221,31 +210,34 @@ impl OperatorTask {
             Ok(Some((checkpoint, files))) => self.report(checkpoint, files),
             Ok(None) => {}
             Err(error) => {
-                let lost = self.snapshots.pop_front().map(|(checkpoint, _)| checkpoint);
+                let lost = self.snapshots.pop_front().map(|(checkpoint, ..)| checkpoint);
                 let checkpoint = lost.expect("a snapshot that fails was asked for");
                 self.send_event(Event::SnapshotLost(checkpoint, self.id.clone(), error));
             }
         }
+        while let Some(written) = self.in_flight.poll() {
+            self.send_event(Event::of_in_flight(&self.id, written));
+        }
     }
 
     fn report(&mut self, checkpoint: CheckpointId, files: Vec<FileEntry>) {
-        while let Some((asked, snapshot)) = self.snapshots.pop_front() {
+        while let Some((asked, moments, snapshot)) = self.snapshots.pop_front() {
             if asked == checkpoint {
-                return self
-                    .send_event(Event::Report(checkpoint, Report::Operator(TaskSnapshot { files, ..snapshot })));
+                let moments = Moments { durable: self.env.clock.monotonic(), ..moments };
+                let report = Report::Operator(TaskSnapshot { files, ..snapshot }, moments);
+                return self.send_event(Event::Report(checkpoint, report));
             }
         }
     }
 
-    /// Whether a sender went away without an end: the job is being taken down.
-    fn lost_input(&self) -> bool {
-        self.inputs.iter().zip(&self.ended).any(|(input, ended)| !ended && input.receiver.is_closed())
-    }
-
     fn until_next_timer(&mut self) -> Option<Duration> {
         let now = self.env.clock.now_ms();
-        let due = self.chain.next_clock_timer(now)?;
+        let due: Timestamp = self.chain.next_clock_timer(now)?;
         Some(Duration::from_millis(due.saturating_sub(now).max(0).unsigned_abs()))
+    }
+
+    fn passed(&self, step: &str) {
+        self.env.fail_points.passed(|| format!("operator/{}/{step}", self.id.node), 1);
     }
 
     fn metrics(&self, add: impl Fn(&crate::telemetry::NodeMetrics, u64), watch: &mut Stopwatch) {

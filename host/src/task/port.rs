@@ -2,7 +2,7 @@
 
 use crate::dead_letter::DeadLetter;
 use crate::exchange::Outbox;
-use dataflow::element::Element;
+use dataflow::element::{Barrier, Element};
 use dataflow::record::Batch;
 
 /// The edges of one output port.
@@ -27,6 +27,11 @@ impl Port {
     /// Sends a signal to every edge.
     pub fn send_signal(&mut self, signal: &Element) {
         self.edges.iter_mut().for_each(|edge| edge.send_signal(signal));
+    }
+
+    /// Sends a barrier past everything to every edge.
+    pub fn overtake(&mut self, barrier: Barrier) {
+        self.edges.iter_mut().for_each(|edge| edge.overtake(barrier));
     }
 
     /// Tries again what was refused; true once nothing is left.

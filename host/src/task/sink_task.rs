@@ -1,16 +1,18 @@
 //! The third loop: writes rows, stages at a barrier, applies once the checkpoint is decided.
 
+use super::Stopwatch;
 use super::control::{Command, Control, End, Event, TaskId};
-use super::{Input, Stopwatch};
+use super::in_flight::{InFlightStore, InFlightWriter};
+use super::inputs::{Input, Inputs, Taken};
 use crate::env::Env;
 use crate::sink::Sink;
 use crate::telemetry::NodeMetrics;
 use anyhow::Context;
-use dataflow::alignment::{Alignment, Decision};
-use dataflow::checkpoint::{CheckpointId, Report};
-use dataflow::element::Element;
+use dataflow::checkpoint::{CheckpointId, Moments, Report};
+use dataflow::record::Batch;
+use dataflow::replay::{Replay, ReplayStep};
 use dataflow::time::START;
-use dataflow::watermark::{Merge, Merged};
+use dataflow::watermark::Merged;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -18,11 +20,8 @@ use std::sync::mpsc::Sender;
 pub struct SinkTask {
     id: TaskId,
     sink: Box<dyn Sink>,
-    inputs: Vec<Input>,
-    ended: Vec<bool>,
-    alignment: Alignment,
-    merge: Merge,
-    turn: usize,
+    inputs: Inputs,
+    in_flight: InFlightWriter,
     control: Arc<Control>,
     events: Sender<Event>,
     metrics: Arc<NodeMetrics>,
@@ -34,21 +33,30 @@ impl SinkTask {
     pub fn new(
         id: TaskId,
         sink: Box<dyn Sink>,
-        inputs: Vec<Input>,
+        (inputs, in_flight): (Vec<Input>, InFlightStore),
         control: Arc<Control>,
         (events, metrics, env): (Sender<Event>, Arc<NodeMetrics>, Env),
     ) -> Self {
-        let (alignment, merge) = (Alignment::new(inputs.len()), Merge::new(inputs.len(), START));
-        let ended = vec![false; inputs.len()];
-        Self { id, sink, inputs, ended, alignment, merge, turn: 0, control, events, metrics, env }
+        let inputs = Inputs::new(inputs, START);
+        let in_flight = InFlightWriter::new(in_flight, id.clone(), control.wait.clone(), env.clone());
+        Self { id, sink, inputs, in_flight, control, events, metrics, env }
     }
 
-    /// Runs until told to finish.
+    /// Runs until told to finish. First of all it is given what was on its way to it when it was restored.
     ///
     /// # Errors
     /// The target refuses.
-    pub fn run(mut self) -> anyhow::Result<End> {
+    pub fn run(mut self, mut replay: Replay) -> anyhow::Result<End> {
         let mut watch = Stopwatch::start(&*self.env.clock);
+        while let Some(step) = replay.step() {
+            if matches!(self.control.receive(), Some(Command::Abort)) {
+                return Ok(End::Told);
+            }
+            if let ReplayStep::Rows { batch, .. } = step {
+                self.write(&batch)?;
+            }
+        }
+        self.env.fail_points.passed(|| format!("sink/{}/replayed", self.id.node), 1);
         loop {
             while let Some(command) = self.control.receive() {
                 match command {
@@ -63,7 +71,12 @@ impl SinkTask {
                     Command::Barrier { .. } | Command::Drain => unreachable!("only sources are told to send barriers"),
                 }
             }
-            if self.work()? {
+            while let Some(written) = self.in_flight.poll() {
+                self.send_event(Event::of_in_flight(&self.id, written));
+            }
+            let now = self.env.clock.monotonic();
+            if let Some(taken) = self.inputs.urgent(now).or_else(|| self.inputs.next(now)) {
+                self.act(taken)?;
                 continue;
             }
             self.metrics.busy_ns.add(watch.lap(&*self.env.clock));
@@ -72,73 +85,38 @@ impl SinkTask {
         }
     }
 
-    fn work(&mut self) -> anyhow::Result<bool> {
-        for offset in 0..self.inputs.len() {
-            let at = (self.turn + offset) % self.inputs.len();
-            if self.alignment.holds(at) || self.ended[at] {
-                continue;
+    fn act(&mut self, taken: Taken) -> anyhow::Result<()> {
+        match taken {
+            Taken::Rows(_, batch) => self.write(&batch)?,
+            Taken::Time(Merged::Advanced(watermark)) => self.metrics.set_watermark(watermark),
+            Taken::Time(Merged::Unchanged) | Taken::Nothing => {}
+            Taken::Snapshot(barrier, moments) => self.stage(barrier.checkpoint, moments)?,
+            Taken::Overtaken(barrier, moments) => {
+                self.stage(barrier.checkpoint, moments)?;
+                self.env.fail_points.passed(|| format!("sink/{}/overtaken", self.id.node), 1);
             }
-            if let Some(element) = self.inputs[at].receiver.receive() {
-                self.turn = (at + 1) % self.inputs.len();
-                self.take(at, element)?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn take(&mut self, at: usize, element: Element) -> anyhow::Result<()> {
-        match element {
-            Element::Batch(batch) => {
-                let rows = batch.len() as u64;
-                self.sink.write(&batch).with_context(|| format!("sink `{}` cannot write", self.id.node))?;
-                self.metrics.records_in.add(rows);
-                self.env.fail_points.passed(|| format!("sink/{}/written", self.id.node), rows);
-            }
-            Element::Watermark(watermark) => {
-                let merged = self.merge.advance(at, watermark);
-                self.note(merged);
-            }
-            Element::Idle => {
-                let merged = self.merge.idle(at);
-                self.note(merged);
-            }
-            Element::Active => {
-                self.merge.active(at);
-            }
-            Element::Barrier(barrier) => {
-                let decision = self.alignment.barrier(at, barrier.checkpoint);
-                self.decide(decision)?;
-            }
-            Element::End => {
-                self.ended[at] = true;
-                let decision = self.alignment.end(at);
-                self.decide(decision)?;
-            }
+            Taken::InFlight(checkpoint, channels, moments) => self.in_flight.write(checkpoint, &channels, moments),
         }
         Ok(())
     }
 
-    fn note(&self, merged: Merged) {
-        if let Merged::Advanced(watermark) = merged {
-            self.metrics.set_watermark(watermark);
-        }
-    }
-
-    fn decide(&mut self, decision: Decision) -> anyhow::Result<()> {
-        if let Decision::Snapshot(checkpoint) = decision {
-            self.stage(checkpoint)?;
-        }
+    fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+        let rows = batch.len() as u64;
+        self.sink.write(batch).with_context(|| format!("sink `{}` cannot write", self.id.node))?;
+        self.metrics.records_in.add(rows);
+        self.env.fail_points.passed(|| format!("sink/{}/written", self.id.node), rows);
         Ok(())
     }
 
-    fn stage(&mut self, checkpoint: CheckpointId) -> anyhow::Result<()> {
+    fn stage(&mut self, checkpoint: CheckpointId, moments: Moments) -> anyhow::Result<()> {
         let payload = self
             .sink
             .stage(checkpoint)
             .with_context(|| format!("sink `{}` cannot stage checkpoint {checkpoint}", self.id.node))?;
         self.env.fail_points.passed(|| format!("sink/{}/staged", self.id.node), 1);
-        self.send_event(Event::Report(checkpoint, Report::Sink { sink: self.id.node.clone(), payload }));
+        let moments = Moments { durable: self.env.clock.monotonic(), ..moments };
+        let report = Report::Sink { sink: self.id.node.clone(), payload, moments };
+        self.send_event(Event::Report(checkpoint, report));
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use crate::dead_letter::{self, DeadLetter};
 use crate::env::Env;
 use crate::source::{Limit, Polled, Records, Source};
 use crate::telemetry::NodeMetrics;
-use dataflow::checkpoint::{CheckpointId, Report, SourceSnapshot};
-use dataflow::element::{Barrier, Element};
+use dataflow::checkpoint::{Report, SourceSnapshot};
+use dataflow::element::{Barrier, Cut, Element};
 use dataflow::record::Batch;
 use dataflow::time::{END, START, Timestamp};
 use std::collections::BTreeMap;
@@ -112,25 +112,30 @@ impl SourceTask {
                     self.finished = true;
                     self.tell(END);
                 }
-                Command::Barrier { checkpoint, then_end } => self.barrier(checkpoint, then_end),
+                Command::Barrier { barrier, then_end } => self.barrier(barrier, then_end),
                 Command::Apply { .. } | Command::Finish => unreachable!("only sinks apply and finish"),
             }
         }
         false
     }
 
-    fn barrier(&mut self, checkpoint: CheckpointId, then_end: bool) {
+    fn barrier(&mut self, barrier: Barrier, then_end: bool) {
         let snapshot = SourceSnapshot {
             partitions: self.time.positions(self.source.partitions()),
             counters: self.metrics.durable().map(|(name, count)| (name.to_string(), count)).into(),
         };
-        self.signal(&Element::Barrier(Barrier { checkpoint }));
+        if barrier.cut == Cut::Overtaking {
+            let SourceOutputs { main, out_of_tolerance, dead } = &mut self.outputs;
+            [main, out_of_tolerance, dead].into_iter().for_each(|port| port.overtake(barrier));
+        } else {
+            self.signal(&Element::Barrier(barrier));
+        }
         if then_end {
             self.signal(&Element::End);
             self.ending = true;
         }
         let report = Report::Source { source: self.id.node.clone(), task: self.id.task, snapshot };
-        self.send_event(Event::Report(checkpoint, report));
+        self.send_event(Event::Report(barrier.checkpoint, report));
     }
 
     /// Reads once; how long to wait before the next time, if at all.

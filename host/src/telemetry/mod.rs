@@ -5,7 +5,7 @@ mod reported;
 mod status;
 
 pub use reported::{GuestMetrics, MetricValue};
-pub use status::{CheckpointStatus, NodeStatus, Status};
+pub use status::{CheckpointDone, CheckpointStatus, NodeStatus, Status};
 
 use dataflow::time::{START, Timestamp};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

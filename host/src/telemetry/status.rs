@@ -1,7 +1,7 @@
 //! What a running job tells of itself: counters per node, and its checkpoints. Read by the progress display and the summary.
 
 use super::{Counter, GuestMetrics, MetricValue, NodeMetrics};
-use dataflow::checkpoint::CheckpointId;
+use dataflow::checkpoint::{CheckpointId, Longest};
 use dataflow::graph::Role;
 use dataflow::time::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,15 +36,26 @@ pub struct CheckpointStatus {
     /// Given up by this run.
     pub abandoned: u64,
     /// The last decided one.
-    pub last: Option<CheckpointId>,
-    /// How long it took from the first barrier until every sink had applied it.
-    pub last_duration: Duration,
+    pub last: Option<CheckpointDone>,
     /// When that was, ms since 1970 UTC.
     pub last_at_ms: Timestamp,
     /// Why the last abandoned one was.
     pub last_failure: Option<String>,
     /// How often the job has started again after a failure.
     pub restarts: u64,
+}
+
+/// A checkpoint that was decided and applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointDone {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// From the first barrier until every sink had applied it.
+    pub took: Duration,
+    /// The longest that any task took for each step.
+    pub longest: Longest,
+    /// Bytes stored of what lay between tasks.
+    pub in_flight_bytes: u64,
 }
 
 impl Status {
@@ -59,11 +70,10 @@ impl Status {
     }
 
     /// A checkpoint was decided and applied.
-    pub fn checkpoint_decided(&self, checkpoint: CheckpointId, took: Duration, now_ms: Timestamp) {
+    pub fn checkpoint_decided(&self, done: CheckpointDone, now_ms: Timestamp) {
         let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         status.decided += 1;
-        status.last = Some(checkpoint);
-        status.last_duration = took;
+        status.last = Some(done);
         status.last_at_ms = now_ms;
     }
 

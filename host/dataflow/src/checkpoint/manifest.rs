@@ -32,6 +32,8 @@ pub struct Manifest {
     pub sources: BTreeMap<String, SourceSnapshot>,
     /// State and watermark of each operator task.
     pub tasks: Vec<TaskSnapshot>,
+    /// Rows that lay between tasks when a barrier overtook them. Their readers get them before anything else.
+    pub in_flight: Vec<InFlight>,
     /// What each sink has staged and must apply, in order, once this checkpoint is decided, by sink.
     pub sinks: BTreeMap<String, Vec<Staged>>,
 }
@@ -39,6 +41,12 @@ pub struct Manifest {
 impl Manifest {
     /// The version this program writes. It reads no other.
     pub const VERSION: u32 = 2;
+
+    /// Every file it names.
+    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        let state = self.tasks.iter().flat_map(|task| &task.files);
+        state.chain(self.in_flight.iter().map(|in_flight| &in_flight.file))
+    }
 }
 
 /// Stands for (operator, state name) in stored keys.
@@ -133,14 +141,27 @@ pub struct TaskSnapshot {
     pub task: usize,
     /// Key groups it owns: from, inclusive, to, exclusive.
     pub groups: (u16, u16),
-    /// The chain's watermark.
+    /// The chain's watermark: all that it makes due has fired.
     pub watermark: Timestamp,
+    /// The watermark that it was firing for: part of what it makes due has fired, and the rest does before anything else.
+    pub firing: Option<Timestamp>,
     /// The state backend that wrote the files: `memory` or `rocksdb`. No other reads them.
     pub backend: String,
     /// What holds the state, in the backend's own form and order.
     pub files: Vec<FileEntry>,
     /// Counters that must survive, such as late records dropped, by operator and name.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What lay in the inputs of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// The task's chain by its first operator, or its sink.
+    pub reader: String,
+    /// Which of its tasks.
+    pub task: usize,
+    /// The rows, and what was said of time between them, by channel and in order.
+    pub file: FileEntry,
 }
 
 /// A stored file.

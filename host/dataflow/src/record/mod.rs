@@ -3,6 +3,7 @@
 
 mod batch;
 mod column;
+pub mod stored; // as bytes
 
 pub use batch::{Batch, Change, Fault, Headers, Origin, Raw};
 pub use column::{Blobs, Column, Field, Schema, Value, ValueType, Values};

@@ -8,6 +8,7 @@ use crate::job::definition::{
     AggregateFunction, BuiltIn, Component, Definition, Delivery, Emit, Every, Guest, Input, Logic, Mode, Operator,
     Reference, Sink, SinkConnector, Source, SourceConnector, TimeFormat, WindowKind,
 };
+use dataflow::checkpoint::CheckpointMode;
 use dataflow::record::ValueType;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,6 +25,9 @@ pub fn explain(definition: &Definition, components: &Components) -> String {
         definition.parallelism,
         every(definition.checkpoint.every),
     );
+    if definition.checkpoint.mode == CheckpointMode::AtLeastOnce {
+        text += "checkpoints are at least once: after a crash some records count twice, and rows come again\n";
+    }
     for source in &definition.sources {
         text += &explain_source(source);
     }
@@ -177,9 +181,12 @@ fn explain_sink(definition: &Definition, sink: &Sink) -> String {
             format!("table {} of {}, {mode}", sqlite.table, sqlite.path.display())
         }
     };
-    let promise = match sink.delivery {
-        Delivery::ExactlyOnce => "exactly once, visible with its checkpoint",
-        Delivery::AtLeastOnce => "at least once: after a crash some rows come again",
+    let promise = match (sink.delivery, sink.waits_for_checkpoint()) {
+        (Delivery::ExactlyOnce, _) => "exactly once, visible with its checkpoint",
+        (Delivery::AtLeastOnce, true) => {
+            "at least once, visible with its checkpoint: after a crash some rows come again"
+        }
+        (Delivery::AtLeastOnce, false) => "at least once: after a crash some rows come again",
     };
     let budget = budget(definition, sink);
     format!("\nsink {}: reads {}\n  {target}\n  {promise}\n  {budget}\n", sink.name, written(&sink.input))
@@ -210,7 +217,7 @@ fn budget(definition: &Definition, sink: &Sink) -> String {
         parts.push(("emit", emit.max().unwrap_or(0)));
     }
     let mut open = "";
-    if sink.delivery == Delivery::ExactlyOnce {
+    if sink.waits_for_checkpoint() {
         match definition.checkpoint.every {
             Every::Time(time) => parts.push(("checkpoint", i64::try_from(time.as_millis()).unwrap_or(i64::MAX))),
             Every::Records(_) => open = ", and until the checkpoint of the next records",

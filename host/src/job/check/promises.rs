@@ -2,24 +2,27 @@
 
 use crate::job::definition::problem::Problem;
 use crate::job::definition::{Definition, Logic, Mode, Sink, SinkConnector, Window};
+use dataflow::checkpoint::CheckpointMode;
 
 pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
     for sink in &definition.sinks {
         if !sink.force {
-            repeated_sums(sink, problems);
+            repeated_sums(definition, sink, problems);
             repeated_panes(definition, sink, problems);
         }
     }
     shared_targets(definition, problems);
 }
 
-fn repeated_sums(sink: &Sink, problems: &mut Vec<Problem>) {
+fn repeated_sums(definition: &Definition, sink: &Sink, problems: &mut Vec<Problem>) {
+    let loose = definition.checkpoint.mode == CheckpointMode::AtLeastOnce;
     if let SinkConnector::Sqlite(sqlite) = &sink.connector
         && sqlite.mode == Mode::Add
-        && sqlite.immediate
+        && (sqlite.immediate || loose)
     {
         let message = format!("the sink `{}` would add rows again after a crash", sink.name);
-        let hint = "leave `immediate` out, or use `mode: upsert`; `force: true` does it all the same";
+        let why = if loose { "checkpoint: { mode: at_least_once }" } else { "immediate" };
+        let hint = format!("leave `{why}` out, or use `mode: upsert`; `force: true` does it all the same");
         problems.push(Problem::at(sink.place, message).hint(hint));
     }
 }

@@ -68,6 +68,24 @@ pub const CHECKPOINT: Group = Group {
         key("every", "duration or `n records`", Is("10s"), "How often."),
         key("keep", "number", Is("2"), "How many are kept, at least 1."),
         key("timeout", "duration", Is("10m"), "One that takes longer is abandoned, and the job goes on."),
+        key(
+            "min_pause",
+            "duration",
+            Is("0s"),
+            "The next begins so long after the end of the last one at the earliest. Not with `n records`.",
+        ),
+        key(
+            "tolerated_failures",
+            "number",
+            Open("any number"),
+            "So many in a row may be abandoned; one more fails the job.",
+        ),
+        key(
+            "mode",
+            "`exactly_once`, `at_least_once` or `unaligned`",
+            Is("exactly_once"),
+            "What they promise and cost: see [delivery](delivery.md#modes). With `n records` always `exactly_once`.",
+        ),
     ],
 };
 

@@ -26,6 +26,7 @@ pub use source::{
     TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle,
 };
 
+use dataflow::checkpoint::CheckpointMode;
 use dataflow::restart::RestartPolicy;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,6 +70,12 @@ pub struct Checkpoint {
     pub keep: usize,
     /// One that takes longer is abandoned.
     pub timeout: Duration,
+    /// The least time between the end of one and the beginning of the next.
+    pub min_pause: Duration,
+    /// So many in a row may be abandoned; none: any number.
+    pub tolerated_failures: Option<u64>,
+    /// What they promise.
+    pub mode: CheckpointMode,
 }
 
 /// What a checkpoint waits for.

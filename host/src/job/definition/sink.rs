@@ -14,10 +14,21 @@ pub struct Sink {
     pub input: Reference,
     /// Where rows go.
     pub connector: SinkConnector,
-    /// The promise: what the connector gives at best unless the file asks for less.
+    /// The promise: what the connector and the checkpoints give.
     pub delivery: Delivery,
     /// Do what is refused otherwise, such as adding rows that may be repeated.
     pub force: bool,
+}
+
+impl Sink {
+    /// Whether its rows are seen only once their checkpoint is decided.
+    pub fn waits_for_checkpoint(&self) -> bool {
+        match &self.connector {
+            SinkConnector::Stdout(_) => false,
+            SinkConnector::File(_) => true,
+            SinkConnector::Sqlite(sqlite) => !sqlite.immediate,
+        }
+    }
 }
 
 /// Where rows go, with the connector's own settings.

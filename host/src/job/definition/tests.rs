@@ -88,6 +88,14 @@ fn a_job_file_becomes_plain_data() {
 }
 
 #[test]
+fn checkpoints_pause_and_fail_as_the_job_file_says() {
+    let job = read(RIDES);
+    assert_eq!((job.checkpoint.min_pause, job.checkpoint.tolerated_failures), (Duration::ZERO, None));
+    let job = read(&RIDES.replace("every: 4 records", "every: 10s, min_pause: 2s, tolerated_failures: 3"));
+    assert_eq!((job.checkpoint.min_pause, job.checkpoint.tolerated_failures), (Duration::from_secs(2), Some(3)));
+}
+
+#[test]
 fn a_secret_is_used_and_never_shown() {
     let text = RIDES.replace("mode: upsert", "mode: '${env:TABLE}'").replace("30s", "'${file:table.txt}'");
     let shown = problems(&text);

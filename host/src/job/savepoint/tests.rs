@@ -38,6 +38,7 @@ fn manifest() -> Manifest {
         savepoint: None,
         sources: [("rides".to_string(), rides)].into(),
         tasks: vec![],
+        in_flight: vec![],
         sinks: [].into(),
     }
 }

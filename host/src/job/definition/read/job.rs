@@ -6,6 +6,7 @@ use super::super::section::{Reader, Section, positive_ms};
 use super::super::tree::{Key, Node, Value};
 use super::super::{Checkpoint, DeadLetters, Definition, Every, State};
 use super::{operator, sink, source};
+use dataflow::checkpoint::CheckpointMode;
 use dataflow::restart::RestartPolicy;
 use std::time::Duration;
 
@@ -25,18 +26,20 @@ pub(in super::super) fn job(reader: &Reader<'_>, root: &Node, revision: String) 
         nodes.iter().for_each(|(key, _)| check_name(reader, key));
         nodes
     };
+    let checkpoint = checkpoint(&section.section("checkpoint", &keys::CHECKPOINT));
+    let mode = checkpoint.mode;
     Definition {
         name,
         revision,
         parallelism: section.number("parallelism", 1..=1024) as usize,
         max_parallelism: section.number("max_parallelism", 1..=32_768) as u16,
-        checkpoint: checkpoint(&section.section("checkpoint", &keys::CHECKPOINT)),
+        checkpoint,
         state: state(&section.section("state", &keys::STATE)),
         restart: restart(&section.section("restart", &keys::RESTART)),
         dead_letters: dead_letters(&section.section("dead_letters", &keys::DEAD_LETTERS)),
         sources: nodes("sources").into_iter().map(|(key, node)| source::source(reader, key, node)).collect(),
         operators: nodes("operators").into_iter().map(|(key, node)| operator::operator(reader, key, node)).collect(),
-        sinks: nodes("sinks").into_iter().map(|(key, node)| sink::sink(reader, key, node)).collect(),
+        sinks: nodes("sinks").into_iter().map(|(key, node)| sink::sink(reader, key, node, mode)).collect(),
     }
 }
 
@@ -51,7 +54,26 @@ fn check_name(reader: &Reader<'_>, key: &Key) {
 
 fn checkpoint(section: &Section<'_>) -> Checkpoint {
     let every = section.optional("every", every).unwrap_or(Every::Records(1));
-    Checkpoint { every, keep: section.number("keep", 1..=1_000) as usize, timeout: section.duration("timeout") }
+    let min_pause = Duration::from_millis(section.span_ms("min_pause").unsigned_abs());
+    if matches!(every, Every::Records(_)) && !min_pause.is_zero() {
+        let message = "`min_pause` does not fit a checkpoint by records: no record is read until it is taken";
+        let problem = Problem::at(section.place_of("min_pause"), message);
+        section.reader.problem(problem.hint("leave it out, or take checkpoints by time, e.g. `every: 10s`"));
+    }
+    let mode = section.choice("mode", &CheckpointMode::NAMES);
+    if matches!(every, Every::Records(_)) && mode != CheckpointMode::ExactlyOnce {
+        let message = "a checkpoint by records is always exact: another `mode` has nothing to change";
+        let problem = Problem::at(section.place_of("mode"), message);
+        section.reader.problem(problem.hint("leave it out, or take checkpoints by time, e.g. `every: 10s`"));
+    }
+    Checkpoint {
+        every,
+        mode,
+        keep: section.number("keep", 1..=1_000) as usize,
+        timeout: section.duration("timeout"),
+        min_pause,
+        tolerated_failures: section.optional_number("tolerated_failures", 0..=u64::MAX),
+    }
 }
 
 /// `10s` or `4 records`.

@@ -6,6 +6,7 @@ use super::super::section::{Reader, Section};
 use super::super::tree::{Key, Node};
 use super::super::{Delivery, FileSink, Mode, Pointer, RowFormat, Sink, SinkConnector, SqliteSink, StdoutSink, Times};
 use super::source::connector;
+use dataflow::checkpoint::CheckpointMode;
 
 #[derive(Clone, Copy)]
 enum Connector {
@@ -14,7 +15,7 @@ enum Connector {
     Sqlite,
 }
 
-pub(super) fn sink(reader: &Reader<'_>, key: &Key, node: &Node) -> Sink {
+pub(super) fn sink(reader: &Reader<'_>, key: &Key, node: &Node, mode: CheckpointMode) -> Sink {
     let mut section = Section::new(reader, format!("sinks.{}", key.name), node, &[&keys::SINK]);
     let choices = [("stdout", Connector::Stdout), ("file", Connector::File), ("sqlite", Connector::Sqlite)];
     let connector = connector(&section, &choices, &["kafka", "postgres", "http", "redis"]);
@@ -42,7 +43,7 @@ pub(super) fn sink(reader: &Reader<'_>, key: &Key, node: &Node) -> Sink {
         name: key.name.clone(),
         place: key.place,
         input: section.reference("input"),
-        delivery: delivery(&section, &connector),
+        delivery: delivery(&section, &connector, mode),
         connector,
         force: section.boolean("force"),
     }
@@ -76,8 +77,11 @@ fn sqlite(section: &Section<'_>, times: Times, columns: Vec<Pointer>) -> SqliteS
 }
 
 /// What the settings give; a file that asks for the other promise is refused.
-fn delivery(section: &Section<'_>, connector: &SinkConnector) -> Delivery {
+fn delivery(section: &Section<'_>, connector: &SinkConnector, mode: CheckpointMode) -> Delivery {
     let (given, hint) = match connector {
+        _ if mode == CheckpointMode::AtLeastOnce => {
+            (Delivery::AtLeastOnce, "leave `checkpoint: { mode: at_least_once }` out: state and output are exact then")
+        }
         SinkConnector::Stdout(_) => (Delivery::AtLeastOnce, "stdout cannot take a line back: use `file` or `sqlite`"),
         SinkConnector::File(_) => (Delivery::ExactlyOnce, "a file sink is exactly once: leave `delivery` out"),
         SinkConnector::Sqlite(sink) if sink.immediate => {
