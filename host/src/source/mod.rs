@@ -32,6 +32,11 @@ pub trait Source: Send {
 
     /// Every known partition of this share with its position.
     fn partitions(&self) -> Vec<Partition>;
+
+    /// Partitions whose turn comes later. They give nothing now, but are not idle: time waits for them.
+    fn postponed(&self) -> Vec<Arc<str>> {
+        vec![]
+    }
 }
 
 /// How much one poll may give.

@@ -43,7 +43,14 @@ pub struct SourceTask {
     idle: bool,
     finished: bool,
     ending: bool,
+    /// Time in which nothing could be read because an output was full or a checkpoint was due: no partition is idle for that.
+    held: Duration,
+    /// When to look next for partitions that have had nothing.
+    look: Duration,
 }
+
+/// How often a source task that reads looks for partitions that have had nothing.
+const LOOK_FOR_IDLE: Duration = Duration::from_millis(100);
 
 impl SourceTask {
     /// A task that reads `source`, whose partitions go on from the watermarks `restored`.
@@ -62,7 +69,24 @@ impl SourceTask {
             time.add(&partition.name, watermark, partition.finished, now);
         }
         let (watermark, idle, finished, ending) = (START, false, false, false);
-        Self { id, source, time, outputs, control, events, gate, metrics, env, watermark, idle, finished, ending }
+        let (held, look) = (Duration::ZERO, Duration::ZERO);
+        Self {
+            id,
+            source,
+            time,
+            outputs,
+            control,
+            events,
+            gate,
+            metrics,
+            env,
+            watermark,
+            idle,
+            finished,
+            ending,
+            held,
+            look,
+        }
     }
 
     /// Runs until told to end.
@@ -88,7 +112,9 @@ impl SourceTask {
                 self.gate.give_back(passage);
                 self.metrics.busy_ns.add(watch.lap(&*self.env.clock));
                 self.control.wait.wait(None);
-                self.metrics.blocked_ns.add(watch.lap(&*self.env.clock));
+                let blocked = watch.lap(&*self.env.clock);
+                self.metrics.blocked_ns.add(blocked);
+                self.held += Duration::from_nanos(blocked);
                 continue;
             }
             if self.ending {
@@ -98,9 +124,18 @@ impl SourceTask {
             if let Some(at_most) = pause {
                 self.metrics.busy_ns.add(watch.lap(&*self.env.clock));
                 self.control.wait.wait(at_most);
-                self.metrics.idle_ns.add(watch.lap(&*self.env.clock));
+                let idle = watch.lap(&*self.env.clock);
+                self.metrics.idle_ns.add(idle);
+                if passage == 0 {
+                    self.held += Duration::from_nanos(idle);
+                }
             }
         }
+    }
+
+    /// The time by which partitions become idle.
+    fn reading_time(&self) -> Duration {
+        self.env.clock.monotonic().saturating_sub(self.held)
     }
 
     /// Does what the coordinator says; true to stop at once.
@@ -146,6 +181,7 @@ impl SourceTask {
         match polled {
             Polled::Records(records) => {
                 self.take(*records);
+                self.look_for_idle();
                 if self.gate.is_closed() {
                     self.send_event(Event::CountReached);
                 }
@@ -185,7 +221,7 @@ impl SourceTask {
     }
 
     fn send(&mut self, partition: &Arc<str>, batch: Batch, dead: &mut Vec<DeadLetter>) {
-        let now = self.env.clock.monotonic();
+        let now = self.reading_time();
         if batch.is_empty() {
             return;
         }
@@ -209,11 +245,25 @@ impl SourceTask {
         watermark.into_iter().for_each(|watermark| self.tell(watermark));
     }
 
-    fn nothing(&mut self, retry: Duration) -> Duration {
-        let now = self.env.clock.monotonic();
+    /// One partition may have nothing for long while others are busy.
+    fn look_for_idle(&mut self) {
+        let now = self.reading_time();
+        if now >= self.look {
+            self.look = now + LOOK_FOR_IDLE;
+            self.mark_idle(now);
+        }
+    }
+
+    fn mark_idle(&mut self, now: Duration) {
+        self.source.postponed().iter().for_each(|partition| self.time.postpone(partition, now));
         if let Some(watermark) = self.time.mark_idle(now) {
             self.tell(watermark);
         }
+    }
+
+    fn nothing(&mut self, retry: Duration) -> Duration {
+        let now = self.reading_time();
+        self.mark_idle(now);
         if let Some(watermark) = self.time.idle_watermark(self.env.clock.now_ms()) {
             self.tell(watermark);
         } else if self.time.all_idle() && !std::mem::replace(&mut self.idle, true) {
@@ -223,7 +273,7 @@ impl SourceTask {
     }
 
     fn sync_partitions(&mut self) {
-        let now = self.env.clock.monotonic();
+        let now = self.reading_time();
         for partition in self.source.partitions() {
             self.time.add(&partition.name, START, false, now);
             if partition.finished

@@ -176,6 +176,13 @@ impl SourceTime {
         self.tell(merged)
     }
 
+    /// A partition has not been looked at yet.
+    pub(super) fn postpone(&mut self, name: &Arc<str>, now: Duration) {
+        if let Some(&at) = self.index.get(name) {
+            self.partitions[at].last_record = now;
+        }
+    }
+
     /// Partitions that have had nothing for long enough leave the minimum; the watermark to tell if it moved.
     pub(super) fn mark_idle(&mut self, now: Duration) -> Option<Timestamp> {
         let idle_after = self.settings.idle_after?;
@@ -284,6 +291,18 @@ mod tests {
         assert!(time.all_idle());
         assert_eq!(time.observe(&a, &[200], 111 * SECOND), Some(190));
         assert!(!time.all_idle());
+    }
+
+    #[test]
+    fn partition_whose_turn_has_not_come_is_not_idle() {
+        let mut time = time(|_| {});
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        time.add(&a, START, false, Duration::ZERO);
+        time.add(&b, START, false, Duration::ZERO);
+        assert_eq!(time.observe(&a, &[100], 100 * SECOND), None);
+        time.postpone(&b, 100 * SECOND);
+        assert_eq!(time.mark_idle(100 * SECOND), None, "time waits for `b`");
+        assert_eq!(time.mark_idle(159 * SECOND), None);
     }
 
     #[test]

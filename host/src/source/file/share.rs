@@ -7,6 +7,7 @@ use crate::source::{self, Limit, Polled, Share, Source};
 use anyhow::ensure;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Files read in turn at a time; further ones wait until one is finished.
@@ -167,6 +168,10 @@ impl Source for FileShare {
                 }
             }
         }
+    }
+
+    fn postponed(&self) -> Vec<Arc<str>> {
+        self.waiting.iter().map(|partition| partition.name.clone()).collect()
     }
 
     fn partitions(&self) -> Vec<source::Partition> {
