@@ -8,3 +8,4 @@ mod kept;
 mod moves;
 mod object_store;
 mod straight;
+mod unaligned;

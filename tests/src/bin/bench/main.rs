@@ -2,6 +2,7 @@
 //! prints what they cost beside each other. Ratios of one run compare across machines, records per second do not. What is
 //! measured and why is in docs/benchmarks.md; `scripts/bench` builds and calls this.
 
+mod backpressure; // table `backpressure`: checkpoints before a slow sink
 mod bare; // the loops a job is compared with
 mod guest; // table `guest`: an operator in the host and as a component
 mod measure; // what a run costs
@@ -29,10 +30,11 @@ fn main() -> Result<()> {
             match table {
                 "rides" => rides::measure(extent),
                 "guest" => guest::measure(extent),
-                _ => bail!("no table `{table}`: there are `rides` and `guest`"),
+                "backpressure" => backpressure::measure(extent),
+                _ => bail!("no table `{table}`: there are `rides`, `guest` and `backpressure`"),
             }
         }
-        [] => bail!("name a table: `rides` or `guest`"),
+        [] => bail!("name a table: `rides`, `guest` or `backpressure`"),
     }
 }
 
