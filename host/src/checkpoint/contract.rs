@@ -64,6 +64,12 @@ fn check_files(storage: &dyn CheckpointStorage) -> anyhow::Result<()> {
     ensure!(storage.read_to_file("state/b", &to)?, "it is there");
     storage.write("state/b", b"after")?;
     ensure!(std::fs::read(&to)? == b"from a file", "what was read stays, whatever is written later");
+    let long: Vec<u8> = (0..LONG_BYTES).map(|at| (at % 241) as u8).collect();
+    std::fs::write(&from, &long)?;
+    storage.write_file("state/b", &from)?;
+    std::fs::remove_file(&from)?;
+    let whole = folder.path().join("whole");
+    ensure!(storage.read_to_file("state/b", &whole)? && std::fs::read(&whole)? == long, "a long file too");
     storage.delete("state/b")?;
     ensure!(storage.write_file("state/c", &from).is_err(), "a file that is not there cannot be stored");
     ensure!(

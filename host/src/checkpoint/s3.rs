@@ -13,6 +13,9 @@ use object_store::{
     RetryConfig,
 };
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -255,6 +258,28 @@ impl CheckpointStorage for S3Storage {
             Ok(())
         })?;
         Ok(there.then_some(content))
+    }
+
+    fn write_file(&self, name: &str, from: &Path) -> anyhow::Result<()> {
+        let failed = || format!("`{}` cannot be read", from.display());
+        let mut file = File::open(from).with_context(failed)?;
+        self.upload(name, || {
+            let mut part = Vec::with_capacity(PART_BYTES);
+            (&mut file).take(PART_BYTES as u64).read_to_end(&mut part).with_context(failed)?;
+            Ok(part.into())
+        })
+    }
+
+    fn read_to_file(&self, name: &str, to: &Path) -> anyhow::Result<bool> {
+        let mut file = None;
+        self.download(name, |piece| {
+            let failed = || format!("`{}` cannot be written", to.display());
+            let file = match &mut file {
+                Some(file) => file,
+                None => file.insert(File::create(to).with_context(failed)?),
+            };
+            file.write_all(piece).with_context(failed)
+        })
     }
 
     fn list(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
