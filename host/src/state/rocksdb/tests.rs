@@ -185,7 +185,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 fn full_active_layer_is_applied_before_any_checkpoint() {
     let place = Place { memory: Memory::new(16 << 20, 1), ..Place::new() };
     let mut backend = place.backend("1", None);
-    // 60,000 rows of about 160 bytes are 10 MB; two layers may hold 2 MiB each.
+    // 60,000 rows of about 160 bytes are 10 MB; two layers may hold 1.6 MiB each.
     (0..60_000).for_each(|row| backend.put(at(&number(row)), meta(NEVER), &[row as u8; 100]));
     let stored: u64 =
         files_below(place.folder.path()).iter().map(|file| std::fs::metadata(file).map_or(0, |it| it.len())).sum();

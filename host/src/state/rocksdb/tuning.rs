@@ -20,6 +20,9 @@ const FILE_BYTES: u64 = 64 << 20;
 /// Bytes of the first sorted level; each further one holds ten times as much.
 const LEVEL_BYTES: u64 = 256 << 20;
 
+/// Files of the first level, each a layer, that are compacted together. A state that fits the next level is rewritten each time.
+const FIRST_LEVEL_FILES: i32 = 8;
+
 /// Bytes of rows that are read and cached together, before compression.
 const BLOCK_BYTES: usize = 4 << 10;
 
@@ -36,8 +39,8 @@ const OPEN_FILES: usize = 768;
 pub(super) const PERIODIC_SECONDS: u64 = 3600;
 
 /// The memory of a job's state: one block cache and one bound on write buffers for all its tasks. Of the whole the cache takes
-/// three eighths, write buffers among them; the tasks' layers take a quarter, and the rest is left for what RocksDB allocates
-/// beside its cache (readers, compactions, files being written) and for what the allocator keeps.
+/// five sixteenths, write buffers among them; the tasks' layers take a fifth, and the rest is left for what RocksDB allocates
+/// beside its cache (readers, compactions, files being written) and for what the allocator keeps: measured, not guessed.
 #[derive(Clone)]
 pub struct Memory {
     cache: Cache,
@@ -51,7 +54,7 @@ impl Memory {
     pub fn new(bytes: u64, tasks: usize) -> Self {
         let bytes = bytes.max(MEMORY_MIN);
         // No estimate of an entry's size: the cache's table grows with it.
-        let cache = Cache::new_hyper_clock_cache((bytes / 8 * 3) as usize, 0);
+        let cache = Cache::new_hyper_clock_cache((bytes / 16 * 5) as usize, 0);
         let write_buffers =
             WriteBufferManager::new_write_buffer_manager_with_cache((bytes / 8) as usize, false, cache.clone());
         Self { cache, write_buffers, bytes, tasks: tasks.max(1) as u64 }
@@ -59,7 +62,7 @@ impl Memory {
 
     /// What each task's layers may take: one active, one being applied.
     pub(super) fn layers(&self) -> Limits {
-        let active = self.bytes / 8 / self.tasks;
+        let active = self.bytes / 10 / self.tasks;
         Limits { active, frozen: 1, active_most: active }
     }
 
@@ -119,6 +122,7 @@ pub(super) fn tables(cache: Option<&Cache>) -> Options {
     options.set_target_file_size_base(FILE_BYTES);
     options.set_max_bytes_for_level_base(LEVEL_BYTES);
     options.set_level_compaction_dynamic_level_bytes(true);
+    options.set_level_zero_file_num_compaction_trigger(FIRST_LEVEL_FILES);
     options.set_log_level(LogLevel::Warn);
     options.set_keep_log_file_num(1);
     options.set_stats_dump_period_sec(0);

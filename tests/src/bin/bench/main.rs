@@ -7,16 +7,21 @@ mod bare; // the loops a job is compared with
 mod guest; // table `guest`: an operator in the host and as a component
 mod measure; // what a run costs
 mod rides; // table `rides`: a whole job
+mod state; // table `state`: either backend, and what a large state costs
 mod table; // rounds and their ratios
 
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
+
+const TABLES: &str = "`rides`, `guest`, `backpressure` and `state`";
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     records: usize,
     rounds: usize,
+    /// Bytes of rows in the state whose size is measured.
+    state_bytes: u64,
 }
 
 fn main() -> Result<()> {
@@ -31,22 +36,24 @@ fn main() -> Result<()> {
                 "rides" => rides::measure(extent),
                 "guest" => guest::measure(extent),
                 "backpressure" => backpressure::measure(extent),
-                _ => bail!("no table `{table}`: there are `rides`, `guest` and `backpressure`"),
+                "state" => state::measure(extent),
+                _ => bail!("no table `{table}`: there are {TABLES}"),
             }
         }
-        [] => bail!("name a table: `rides`, `guest` or `backpressure`"),
+        [] => bail!("name a table: {TABLES}"),
     }
 }
 
 fn extent(options: &[&str]) -> Result<Extent> {
-    let mut extent = Extent { records: 5_000_000, rounds: 5 };
+    let mut extent = Extent { records: 5_000_000, rounds: 5, state_bytes: 1_000_000_000 };
     for pair in options.chunks(2) {
         let [name, number] = pair else { bail!("`{}` needs a number", pair[0]) };
         let number: usize = number.parse().with_context(|| format!("`{name}` needs a number, not `{number}`"))?;
         match *name {
             "--records" => extent.records = number.max(1),
             "--rounds" => extent.rounds = number.max(1),
-            other => bail!("no option `{other}`: there are `--records` and `--rounds`"),
+            "--state-bytes" => extent.state_bytes = number as u64,
+            other => bail!("no option `{other}`: there are `--records`, `--rounds` and `--state-bytes`"),
         }
     }
     Ok(extent)
