@@ -8,10 +8,11 @@ use crate::source::Partition;
 use crate::state::{Address, Fork, RowMeta, StateBackend, StateDeclaration, StateLost, StateNumber, forked};
 use crate::task::{ChainNode, TaskId};
 use anyhow::{Context, bail, ensure};
-use dataflow::checkpoint::savepoint::{Fit, Savepoint, StateFit, compare};
+use dataflow::checkpoint::savepoint::{Fit, OperatorSnapshot, Savepoint, StateFit, compare};
 use dataflow::checkpoint::{CheckpointId, Manifest, SourceSnapshot, Staged, StateEntry, StateKind, TaskSnapshot};
 use dataflow::graph::{Node, Role};
-use dataflow::time::Timestamp;
+use dataflow::replay::{Replay, ReplayPart};
+use dataflow::time::{START, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -173,7 +174,17 @@ impl Restored {
         }
     }
 
-    /// Loads the rows and counters of a chain's task; its watermark, none where nothing is known of the chain.
+    /// Where the operators of a chain stood when the savepoint was made; at the start of time without one.
+    pub(super) fn stood(&self, nodes: &[ChainNode]) -> Replay {
+        let Origin::Savepoint(opened) = &self.origin else { return Replay::nothing(START) };
+        let own = |operator: &String| nodes.iter().any(|node| node.name == *operator);
+        let parts = opened.savepoint.operators.iter().filter(|(operator, _)| own(operator)).map(|(_, part)| part);
+        let part =
+            |part: &OperatorSnapshot| ReplayPart { watermark: part.watermark, firing: part.firing, channels: vec![] };
+        Replay::new(parts.map(part).collect())
+    }
+
+    /// Loads the rows and counters of a chain's task.
     ///
     /// # Errors
     /// A state file is missing or damaged.
@@ -183,12 +194,12 @@ impl Restored {
         groups: Range<u16>,
         (state, states): (&mut dyn StateBackend, &States),
         nodes: &[ChainNode],
-    ) -> anyhow::Result<Option<Timestamp>> {
+    ) -> anyhow::Result<()> {
         let failed = |from: &str, checkpoint: CheckpointId| {
             format!("the state of `{}` task {} cannot be restored from {from} {checkpoint}", task.node, task.task)
         };
         match &self.origin {
-            Origin::Nothing => Ok(None),
+            Origin::Nothing => Ok(()),
             Origin::Checkpoint(manifest) => self
                 .restore_checkpoint(manifest, task, groups, (state, states), nodes)
                 .with_context(|| failed("checkpoint", manifest.checkpoint)),
@@ -213,7 +224,7 @@ impl Restored {
         groups: Range<u16>,
         (state, states): (&mut dyn StateBackend, &States),
         nodes: &[ChainNode],
-    ) -> anyhow::Result<Option<Timestamp>> {
+    ) -> anyhow::Result<()> {
         let own = |operator: &String| nodes.iter().any(|node| node.name == *operator);
         let parts: Vec<_> = manifest.tasks.iter().filter(|part| part.operators.iter().any(own)).collect();
         let taken = |part: &TaskSnapshot| groups.start.max(part.groups.0)..groups.end.min(part.groups.1);
@@ -245,7 +256,7 @@ impl Restored {
                 nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
             }
         }
-        Ok(parts.iter().map(|part| part.watermark).min())
+        Ok(())
     }
 
     fn restore_savepoint(
@@ -255,19 +266,15 @@ impl Restored {
         groups: Range<u16>,
         state: &mut dyn StateBackend,
         nodes: &[ChainNode],
-    ) -> anyhow::Result<Option<Timestamp>> {
+    ) -> anyhow::Result<()> {
         let own = |operator: &str| nodes.iter().find(|node| node.name == operator);
         let numbers = self.numbers_of(nodes);
         StateLost::catch(|| opened.rows(groups, |at, meta, bytes| put_own(&numbers, state, at, meta, bytes)))?;
-        let mut watermark = None;
-        for (operator, part) in &opened.savepoint.operators {
+        for (operator, part) in opened.savepoint.operators.iter().filter(|_| task.task == 0) {
             let Some(node) = own(operator) else { continue };
-            watermark = Some(watermark.map_or(part.watermark, |least: Timestamp| least.min(part.watermark)));
-            if task.task == 0 {
-                part.counters.iter().for_each(|(counter, &count)| node.metrics.restore(counter, count));
-            }
+            part.counters.iter().for_each(|(counter, &count)| node.metrics.restore(counter, count));
         }
-        Ok(watermark)
+        Ok(())
     }
 
     fn source(&self, source: &str) -> Option<&SourceSnapshot> {

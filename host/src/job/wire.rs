@@ -314,8 +314,7 @@ impl Wirer<'_> {
             state = self.with.restored.forks(operator, &declared, state);
         }
         let id = TaskId { node: name, task };
-        let watermark =
-            self.with.restored.restore_chain(&id, groups.clone(), (&mut *state, &self.with.states), &nodes)?;
+        self.with.restored.restore_chain(&id, groups.clone(), (&mut *state, &self.with.states), &nodes)?;
         if !self.with.restored.is_fresh() {
             self.with.env.fail_points.passed(|| format!("restore/{}", id.node), 1);
         }
@@ -327,7 +326,7 @@ impl Wirer<'_> {
         let share = ChainShare { chain: &id.node, operators, task, parallelism, max_parallelism, broadcast };
         let replay = match self.with.restored.manifest() {
             Some(manifest) => replay_of_chain(manifest, &share, &flows, self.with.states.storage())?,
-            None => Replay::nothing(watermark.unwrap_or(START)),
+            None => self.with.restored.stood(&nodes),
         };
         let dead = self.dead_port((unit, task));
         let chain = Chain::new(nodes, state, outputs, dead, replay.watermark());

@@ -187,3 +187,62 @@ pub struct Staged {
 /// What a sink says it has staged: its own words, which it gets back when it must apply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Payload(pub serde_json::Value);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> FileEntry {
+        FileEntry { name: name.into(), length: 7, checksum: "00000000000000ff".into() }
+    }
+
+    /// A change of the format shows here, and needs another version.
+    #[test]
+    fn manifest_of_version_2_is_written_like_this() {
+        let position = PartitionPosition { next: 90.into(), watermark: 35_000, finished: false };
+        let manifest = Manifest {
+            version: Manifest::VERSION,
+            checkpoint: CheckpointId(3),
+            job: "rides".into(),
+            job_revision: "0a".into(),
+            max_parallelism: 128,
+            finished: false,
+            components: [("dedup".to_string(), "0b".to_string())].into(),
+            states: vec![StateEntry {
+                number: 0,
+                operator: "dedup".into(),
+                name: "seen".into(),
+                kind: StateKind::BroadcastMap,
+                version: 1,
+                forked_from: Some(ForkEntry { number: 4, marks: 5 }),
+            }],
+            next_state: 6,
+            savepoint: Some("0c".into()),
+            sources: [(
+                "rides".to_string(),
+                SourceSnapshot {
+                    partitions: [("a".to_string(), position)].into(),
+                    counters: [("records_in".to_string(), 4)].into(),
+                },
+            )]
+            .into(),
+            tasks: vec![TaskSnapshot {
+                chain: "dedup".into(),
+                operators: vec!["dedup".into()],
+                task: 1,
+                groups: (64, 128),
+                watermark: 30_000,
+                firing: Some(35_000),
+                backend: "rocksdb".into(),
+                files: vec![file("state/dedup-1")],
+                counters: [("dedup/records_in".to_string(), 4)].into(),
+            }],
+            in_flight: vec![InFlight { reader: "out".into(), task: 0, file: file("in-flight/out-0") }],
+            sinks: [("out".to_string(), vec![Staged { checkpoint: CheckpointId(2), payload: Payload(true.into()) }])]
+                .into(),
+        };
+        let expected = r#"{"version":2,"checkpoint":3,"job":"rides","job_revision":"0a","max_parallelism":128,"finished":false,"components":{"dedup":"0b"},"states":[{"number":0,"operator":"dedup","name":"seen","kind":"broadcast_map","version":1,"forked_from":{"number":4,"marks":5}}],"next_state":6,"savepoint":"0c","sources":{"rides":{"partitions":{"a":{"next":90,"watermark":35000,"finished":false}},"counters":{"records_in":4}}},"tasks":[{"chain":"dedup","operators":["dedup"],"task":1,"groups":[64,128],"watermark":30000,"firing":35000,"backend":"rocksdb","files":[{"name":"state/dedup-1","length":7,"checksum":"00000000000000ff"}],"counters":{"dedup/records_in":4}}],"in_flight":[{"reader":"out","task":0,"file":{"name":"in-flight/out-0","length":7,"checksum":"00000000000000ff"}}],"sinks":{"out":[{"checkpoint":2,"payload":true}]}}"#;
+        assert_eq!(serde_json::to_string(&manifest).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Manifest>(expected).unwrap(), manifest);
+    }
+}

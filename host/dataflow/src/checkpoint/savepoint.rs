@@ -51,8 +51,11 @@ impl Savepoint {
 /// An operator's part, over all its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperatorSnapshot {
-    /// The least watermark of its tasks.
+    /// The least watermark of its tasks: all that it makes due has fired.
     pub watermark: Timestamp,
+    /// The watermark that its tasks were firing for: the rest of what that makes due fires before anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firing: Option<Timestamp>,
     /// Counters, summed over its tasks, by name.
     pub counters: BTreeMap<String, u64>,
 }

@@ -88,7 +88,9 @@ fn operators(tasks: &[TaskSnapshot]) -> BTreeMap<String, OperatorSnapshot> {
             let part = operators.entry(operator.clone());
             let part = part
                 .and_modify(|part| part.watermark = part.watermark.min(task.watermark))
-                .or_insert_with(|| OperatorSnapshot { watermark: task.watermark, counters: BTreeMap::new() });
+                .or_insert_with(|| OperatorSnapshot { watermark: task.watermark, ..OperatorSnapshot::default() });
+            // A task may have fired already what another is in the midst of. Nothing fires twice: the state tells.
+            part.firing = part.firing.max(task.firing);
             for (name, count) in &task.counters {
                 if let Some((owner, counter)) = name.rsplit_once('/').filter(|(owner, _)| owner == operator) {
                     debug_assert_eq!(owner, operator);
