@@ -2,7 +2,7 @@
 //! worked example of a crash, to the number.
 
 use super::case::{Rows, all, pause, settled};
-use millstream_tests::chance::{Chance, seed};
+use millstream_tests::chance::{Chance, seed, tell_kills};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,7 @@ fn every_case_gives_the_same_rows_after_crashes_at_any_step() {
             }
         }
     }
+    tell_kills(hits.values().sum(), &format!("{hits:?}"));
     assert!(hits.values().all(|&hit| hit >= HITS_MIN), "every step is hit at least {HITS_MIN} times: {hits:?}");
 }
 
@@ -85,6 +86,7 @@ fn every_case_gives_the_same_rows_when_it_is_killed_at_any_moment() {
         stage.finish_with(&[backend]);
         assert_eq!(settled(stage.rows(&expected)), settled(expected), "{} with {}", case.name, backend.1);
     }
+    tell_kills(killed, "at any moment");
     assert!(killed >= 10, "most are killed before their end: {killed}");
 }
 

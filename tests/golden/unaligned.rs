@@ -3,7 +3,7 @@
 //! rows, in the same number of tasks or another.
 
 use super::case::{all, settled};
-use millstream_tests::chance::{Chance, seed};
+use millstream_tests::chance::{Chance, seed, tell_kills};
 use std::collections::BTreeMap;
 
 /// Steps at which the process dies.
@@ -58,5 +58,6 @@ fn every_case_gives_the_same_rows_after_crashes_while_barriers_overtake() {
         }
     }
     assert!(replayed >= HITS_MIN, "rows on their way are given back at least {HITS_MIN} times: {replayed}");
+    tell_kills(hits.values().sum(), &format!("{hits:?}"));
     assert!(hits.values().all(|&hit| hit >= HITS_MIN), "every step is hit at least {HITS_MIN} times: {hits:?}");
 }

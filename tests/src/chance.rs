@@ -18,6 +18,12 @@ pub fn seed() -> u64 {
     seed
 }
 
+/// Says how often the program was killed, which `scripts/soak` adds up.
+#[expect(clippy::print_stdout, reason = "cargo shows it where the test fails, and with --nocapture")]
+pub fn tell_kills(kills: u32, of: &str) {
+    println!("killed {kills} times: {of}");
+}
+
 impl Chance {
     /// The sequence of `seed`; `purpose` keeps tests with the same seed apart.
     pub fn new(seed: u64, purpose: &str) -> Self {
