@@ -119,3 +119,17 @@ fn savepoint_older_than_what_the_sinks_show_repeats_nothing_unasked() {
     assert!(!refused.status.success() && said.contains("would come a second time"), "{said}");
     check(&case, &stage, "after a refusal");
 }
+
+#[test]
+fn checkpoint_of_another_backend_is_refused_with_what_to_do() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("checkpoint: { every: 3 records }");
+    let backend = |name: &'static str| ("MILLSTREAM_STATE_BACKEND", name);
+    assert!(!stage.run_with(&[("MILLSTREAM_FAIL_AT", "checkpoint/decided:2"), backend("memory")]).status.success());
+    let refused = stage.run_with(&[backend("rocksdb")]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("written by the state backend `memory`"), "{said}");
+    assert!(said.contains("savepoint") && said.contains("--fresh"), "it says what to do: {said}");
+    assert!(stage.run_with(&[backend("memory")]).status.success(), "nothing was touched");
+    check(&case, &stage, "after a refusal");
+}
