@@ -64,6 +64,17 @@ fn every_case_gives_the_same_rows_after_crashes_at_any_step() {
 
 const FAIL_AT_DECISION: (&str, &str) = ("MILLSTREAM_FAIL_AT", "checkpoint/decided");
 
+#[test]
+fn every_case_shows_its_last_rows_when_it_died_between_deciding_and_applying_them() {
+    for case in all().into_iter().filter(|case| !case.may_repeat()) {
+        // Nothing but the last checkpoint is taken.
+        let (stage, expected) = (case.stage("checkpoint: { every: 1h }"), case.expected());
+        assert!(!stage.run_with(&[FAIL_AT_DECISION]).status.success(), "{} is killed", case.name);
+        stage.finish();
+        assert_eq!(stage.rows(&expected), expected, "{}", case.name);
+    }
+}
+
 /// Where state is kept.
 fn backend(chance: &mut Chance) -> (&'static str, &'static str) {
     ("MILLSTREAM_STATE_BACKEND", ["memory", "rocksdb"][usize::from(chance.draw() % 2 == 1)])
