@@ -173,6 +173,11 @@ impl Stage {
         self.command(&arguments).env("MILLSTREAM_STATE_BACKEND", backend).output().expect("the program starts")
     }
 
+    /// Runs the job as if it had never run, from a savepoint.
+    pub(crate) fn run_fresh_from(&self, savepoint: &str) -> Output {
+        self.command(&["run", &self.file(), "--fresh", "--from", savepoint]).output().expect("the program starts")
+    }
+
     /// Starts the job and comes back.
     pub(crate) fn start(&self, environment: &[(&str, &str)]) -> Child {
         let mut command = self.run_command();

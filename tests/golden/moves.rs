@@ -133,3 +133,15 @@ fn checkpoint_of_another_backend_is_refused_with_what_to_do() {
     assert!(stage.run_with(&[backend("memory")]).status.success(), "nothing was touched");
     check(&case, &stage, "after a refusal");
 }
+
+#[test]
+fn savepoint_that_cannot_be_opened_costs_no_checkpoint() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("checkpoint: { every: 3 records }");
+    assert!(!stage.run("checkpoint/decided:2").status.success());
+    let refused = stage.run_fresh_from("nowhere");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no folder `nowhere`"));
+    let again = stage.run("");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("goes on from checkpoint 2"), "they are still there");
+    check(&case, &stage, "after a refusal");
+}

@@ -7,7 +7,7 @@ use super::recovery::recover;
 use super::restore::{Origin, Restored, state_fits};
 use super::run::{Resumed, RunOptions};
 use super::wire::{Runnable, Wired, Wiring, wire};
-use super::{savepoint, storage};
+use super::{savepoint::Opened, storage};
 use crate::checkpoint::{CheckpointSettings, CheckpointStorage, Checkpoints, Coordinator, Outcome};
 use crate::env::{self, Env};
 use crate::sink::{Sink, SinkFactory, SinkInput};
@@ -26,6 +26,8 @@ use std::{path::PathBuf, thread::JoinHandle, time::Duration};
 pub(super) struct Site {
     pub(super) definition: Definition,
     pub(super) options: RunOptions,
+    /// The savepoint to start from.
+    pub(super) from: Option<Arc<Opened>>,
     /// The job's folder in the data directory.
     pub(super) home: PathBuf,
     pub(super) storage: Arc<dyn CheckpointStorage>,
@@ -174,16 +176,12 @@ impl Site {
     /// job that has not come further yet: one that runs again, after a crash say, goes on from its own checkpoints.
     ///
     /// # Errors
-    /// The savepoint is damaged, or the job has come somewhere else already.
+    /// The job has come somewhere else already.
     fn origin(&self, latest: Option<Manifest>) -> anyhow::Result<Origin> {
-        let opened = match &self.options.from {
-            Some(place) => Some(savepoint::open(storage::place(place, true)?, place)?),
-            None => None,
-        };
-        let (latest, opened) = match (latest, opened) {
+        let (latest, opened) = match (latest, self.from.clone()) {
             (None, None) => return Ok(Origin::Nothing),
             (Some(manifest), None) => return Ok(Origin::Checkpoint(Box::new(manifest))),
-            (None, Some(opened)) => return Ok(Origin::Savepoint(Box::new(opened))),
+            (None, Some(opened)) => return Ok(Origin::Savepoint(opened)),
             (Some(manifest), Some(opened)) => (manifest, opened),
         };
         let made_of = &opened.savepoint;
@@ -201,7 +199,7 @@ impl Site {
             made_of.checkpoint,
             made_of.job
         );
-        Ok(Origin::Savepoint(Box::new(opened)))
+        Ok(Origin::Savepoint(opened))
     }
 }
 

@@ -15,6 +15,7 @@ use dataflow::replay::{Replay, ReplayPart};
 use dataflow::time::{START, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What a job goes on from.
 pub(super) enum Origin {
@@ -23,7 +24,7 @@ pub(super) enum Origin {
     /// Its newest decided checkpoint.
     Checkpoint(Box<Manifest>),
     /// A savepoint, which may be another job's.
-    Savepoint(Box<Opened>),
+    Savepoint(Arc<Opened>),
 }
 
 /// What a job goes on from, fitted to what it is now.

@@ -5,7 +5,7 @@ use super::attempt::{Attempt, Begun, Site};
 use super::blueprint::{Blueprint, ComponentLoader, blueprint};
 use super::control::{Handle, Wish};
 use super::definition::Definition;
-use super::storage;
+use super::{savepoint, storage};
 use crate::checkpoint::{Damaged, DecidedElsewhere, Location, Outcome};
 use crate::engine::{Engine, EngineSettings};
 use crate::env::{self, Env};
@@ -15,6 +15,7 @@ use dataflow::checkpoint::savepoint::StateFit;
 use dataflow::restart::{Permanent, Restarts};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
@@ -107,8 +108,14 @@ pub fn start(
         Engine::new(EngineSettings { cache: Some(options.data_dir.join("components")), ..EngineSettings::default() })?;
     let blueprint = blueprint(definition, &engine, load, &env.clock)?;
     let storage = storage::checkpoints(&definition.name, options)?;
+    // Before anything is deleted for it; and once: it may be gone when the job starts again after a failure.
+    let from = match &options.from {
+        Some(place) => Some(Arc::new(savepoint::open(storage::place(place, true)?, place)?)),
+        None => None,
+    };
     storage::clear_state(&home)?;
-    let site = Site { definition: definition.clone(), options: options.clone(), home, storage, env: env.clone() };
+    let (definition, options) = (definition.clone(), options.clone());
+    let site = Site { definition, options, from, home, storage, env: env.clone() };
     let (attempt, resumed, damaged) = match site.begin(&blueprint, 0)? {
         Begun::Finished(checkpoint) => return Ok(Started::AlreadyFinished(checkpoint)),
         Begun::Ready { attempt, resumed, damaged } => (attempt, resumed, damaged),
