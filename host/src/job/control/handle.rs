@@ -158,17 +158,11 @@ impl Handle {
         anyhow!("job `{}` ended or failed before it was done; its log says why", self.job())
     }
 
-    /// No attempt runs; what is to become of the job.
+    /// No attempt runs; whether the next is to be another. That the job is to stop stays so.
     pub(in crate::job) fn attempt_ended(&self) -> Option<Wish> {
         let mut now = self.now();
         now.events = None;
-        match now.wish.take() {
-            Some(Wish::Stop(stop)) => {
-                now.wish = Some(Wish::Stop(stop));
-                Some(Wish::Stop(stop))
-            }
-            other => other,
-        }
+        now.take_rescale()
     }
 
     pub(in crate::job) fn attempt_began(&self, events: Sender<Event>, status: Arc<Status>, parallelism: usize) {
@@ -223,9 +217,13 @@ impl Now {
     }
 
     fn refuse_rescale(&mut self, why: &'static str) {
-        if let Some(Wish::Rescale { answer, .. }) = self.wish.take_if(|wish| matches!(wish, Wish::Rescale { .. })) {
+        if let Some(Wish::Rescale { answer, .. }) = self.take_rescale() {
             let _ = answer.send(Err(anyhow!(why)));
         }
+    }
+
+    fn take_rescale(&mut self) -> Option<Wish> {
+        self.wish.take_if(|wish| matches!(wish, Wish::Rescale { .. }))
     }
 }
 
