@@ -101,6 +101,14 @@ pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// Takes a length as a varint, and as many bytes; none if there are fewer.
+pub fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take_varint(bytes)?).ok()?;
+    let (taken, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(taken)
+}
+
 /// The parts of a key. Ends early at bytes that are not one.
 pub fn parts(key: &[u8]) -> impl Iterator<Item = Value<'_>> {
     let mut rest = key;

@@ -16,7 +16,7 @@ pub use coordinator::{Coordinator, Outcome, Tasks};
 pub use location::Location;
 pub use schedule::CheckpointSettings;
 pub use store::{Checkpoints, DecidedElsewhere};
-pub use verify::{Damaged, entry, entry_of_file, read_verified, read_verified_to_file};
+pub use verify::{Damaged, checksum, entry, entry_of_file, read_verified, read_verified_to_file};
 
 use anyhow::Context;
 use std::path::Path;

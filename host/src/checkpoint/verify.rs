@@ -31,7 +31,7 @@ pub fn entry(name: String, content: &[u8]) -> FileEntry {
 }
 
 /// xxh3-64 in hexadecimal.
-fn checksum(content: &[u8]) -> String {
+pub fn checksum(content: &[u8]) -> String {
     format!("{:016x}", xxh3_64(content))
 }
 

@@ -34,6 +34,49 @@ pub struct Address<'a> {
     pub row: &'a [u8],
 }
 
+/// Bytes of the key group and the state number.
+pub(crate) const PREFIX: usize = 6;
+
+/// Bytes of expiry and schema version.
+pub(crate) const META: usize = 10;
+
+/// What all keys of a state in a group begin with.
+pub(crate) fn prefix(group: KeyGroup, state: StateNumber) -> [u8; PREFIX] {
+    let mut prefix = [0; PREFIX];
+    prefix[..2].copy_from_slice(&group.0.to_be_bytes());
+    prefix[2..].copy_from_slice(&state.0.to_be_bytes());
+    prefix
+}
+
+/// Appends a row's key.
+pub(crate) fn push_key(at: Address<'_>, into: &mut Vec<u8>) {
+    into.extend_from_slice(&prefix(at.group, at.state));
+    into.extend_from_slice(at.row);
+}
+
+/// The row that a key belongs to; none if it is no key of ours.
+pub(crate) fn address(key: &[u8]) -> Option<Address<'_>> {
+    let (group, rest) = key.split_first_chunk()?;
+    let (state, row) = rest.split_first_chunk()?;
+    Some(Address { group: KeyGroup(u16::from_be_bytes(*group)), state: StateNumber(u32::from_be_bytes(*state)), row })
+}
+
+/// Appends a value.
+pub(crate) fn push_value(meta: RowMeta, bytes: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(&meta.expiry.to_be_bytes());
+    into.extend_from_slice(&meta.version.to_be_bytes());
+    into.extend_from_slice(bytes);
+}
+
+/// Meta and bytes of a value; none if it is no value of ours.
+#[inline]
+pub(crate) fn value(stored: &[u8]) -> Option<(RowMeta, &[u8])> {
+    let (meta, bytes) = stored.split_at_checked(META)?;
+    let (expiry, version) = meta.split_first_chunk()?;
+    let version = u16::from_be_bytes(version.try_into().ok()?);
+    Some((RowMeta { expiry: i64::from_be_bytes(*expiry), version }, bytes))
+}
+
 /// Keys of rows of one state that are read together. Kept from call to call, for its buffers.
 #[derive(Debug, Default)]
 pub struct RowKeys {

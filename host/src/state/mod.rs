@@ -16,7 +16,7 @@ pub(crate) mod contract;
 mod fork;
 mod keyed;
 mod layered; // what both backends share
-mod layout;
+pub(crate) mod layout;
 mod lists;
 mod maps;
 pub mod memory;

@@ -7,21 +7,17 @@
 //! value  expiry i64 BE · schema version u16 BE · bytes
 //! ```
 
-use crate::checkpoint::CheckpointStorage;
-use crate::state::{Address, RowMeta, SnapshotVisitor, StateNumber};
+use crate::checkpoint::{CheckpointStorage, entry};
+use crate::state::layout::{self, META, PREFIX};
+use crate::state::{Address, RowMeta, SnapshotVisitor};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::FileEntry;
-use dataflow::key::{KeyGroup, push_varint, take_varint};
-use xxhash_rust::xxh3::xxh3_64;
+use dataflow::key::{push_varint, take_bytes};
 
 const MAGIC: &[u8] = b"millrows";
 
 /// The version this program writes, and the newest it reads.
 const VERSION: u16 = 1;
-
-/// Bytes of key group and state number, of expiry and schema version.
-const PREFIX: usize = 6;
-const META: usize = 10;
 
 /// A file being filled.
 pub(super) struct Writer {
@@ -42,24 +38,16 @@ impl Writer {
     pub(super) fn push(&mut self, at: Address<'_>, meta: RowMeta, bytes: &[u8]) {
         let content = &mut self.content;
         push_varint(content, (PREFIX + at.row.len()) as u64);
-        content.extend_from_slice(&at.group.0.to_be_bytes());
-        content.extend_from_slice(&at.state.0.to_be_bytes());
-        content.extend_from_slice(at.row);
+        layout::push_key(at, content);
         push_varint(content, (META + bytes.len()) as u64);
-        content.extend_from_slice(&meta.expiry.to_be_bytes());
-        content.extend_from_slice(&meta.version.to_be_bytes());
-        content.extend_from_slice(bytes);
+        layout::push_value(meta, bytes, content);
     }
 
     /// The content, and how `savepoint.json` names it.
     pub(super) fn finish(self, name: String) -> (Vec<u8>, FileEntry) {
-        let entry = FileEntry { name, length: self.content.len() as u64, checksum: checksum(&self.content) };
-        (self.content, entry)
+        let file = entry(name, &self.content);
+        (self.content, file)
     }
-}
-
-fn checksum(content: &[u8]) -> String {
-    format!("{:016x}", xxh3_64(content))
 }
 
 /// Visits the rows of a file in order.
@@ -73,10 +61,12 @@ pub(super) fn read(
 ) -> anyhow::Result<()> {
     let name = &file.name;
     let content = storage.read(name)?.with_context(|| format!("file `{name}` of the savepoint is missing"))?;
-    let (length, sum) = (content.len() as u64, checksum(&content));
+    let found = entry(name.clone(), &content);
     ensure!(
-        length == file.length && sum == file.checksum,
-        "file `{name}` of the savepoint is damaged: {length} bytes with checksum {sum}, expected {} with {}",
+        found == *file,
+        "file `{name}` of the savepoint is damaged: {} bytes with checksum {}, expected {} with {}",
+        found.length,
+        found.checksum,
         file.length,
         file.checksum
     );
@@ -97,18 +87,7 @@ pub(super) fn read(
 }
 
 fn take<'a>(rest: &mut &'a [u8]) -> Option<(Address<'a>, RowMeta, &'a [u8])> {
-    let (group, key) = take_bytes(rest)?.split_first_chunk()?;
-    let (state, row) = key.split_first_chunk()?;
-    let (expiry, value) = take_bytes(rest)?.split_first_chunk()?;
-    let (version, bytes) = value.split_first_chunk()?;
-    let (group, state) = (KeyGroup(u16::from_be_bytes(*group)), StateNumber(u32::from_be_bytes(*state)));
-    let meta = RowMeta { expiry: i64::from_be_bytes(*expiry), version: u16::from_be_bytes(*version) };
-    Some((Address { group, state, row }, meta, bytes))
-}
-
-fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(take_varint(rest)?).ok()?;
-    let (bytes, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    Some(bytes)
+    let at = layout::address(take_bytes(rest)?)?;
+    let (meta, bytes) = layout::value(take_bytes(rest)?)?;
+    Some((at, meta, bytes))
 }

@@ -2,7 +2,7 @@
 
 use super::FILE;
 use super::rows::Writer;
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{self, CheckpointStorage};
 use crate::state::{self, Address, RowMeta};
 use anyhow::{Context, ensure};
 use dataflow::checkpoint::savepoint::{OperatorSnapshot, RowFile, Savepoint};
@@ -11,7 +11,6 @@ use dataflow::time::Timestamp;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// A file of rows closes at this size, so that a savepoint is written, and read by many tasks, in pieces.
 const FILE_BYTES: usize = 64 << 20;
@@ -78,7 +77,7 @@ pub fn write(
 pub(super) fn checksum(savepoint: &Savepoint) -> anyhow::Result<String> {
     let without = Savepoint { checksum: String::new(), ..savepoint.clone() };
     let content = serde_json::to_vec(&without).context("a savepoint is always JSON")?;
-    Ok(format!("{:016x}", xxh3_64(&content)))
+    Ok(checkpoint::checksum(&content))
 }
 
 fn operators(tasks: &[TaskSnapshot]) -> BTreeMap<String, OperatorSnapshot> {

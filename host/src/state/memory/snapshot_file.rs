@@ -10,21 +10,16 @@
 
 use crate::checkpoint::{CheckpointStorage, read_verified};
 use crate::state::layered::RowRef;
-use crate::state::{RowMeta, StateNumber};
+use crate::state::layout::{self, META, PREFIX};
+use crate::state::{Address, RowMeta, StateNumber};
 use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::FileEntry;
-use dataflow::key::{KeyGroup, push_varint, take_varint};
+use dataflow::key::{KeyGroup, push_varint, take_bytes, take_varint};
 
 const MAGIC: &[u8] = b"millstate";
 
 /// The version this program writes. It reads no other.
 const VERSION: u16 = 1;
-
-/// Bytes of the key group and the state number.
-const PREFIX: usize = 6;
-
-/// Bytes of expiry and schema version.
-const META: usize = 10;
 
 /// A file being filled.
 #[derive(Debug)]
@@ -49,17 +44,13 @@ impl FileWriter {
 
     pub(super) fn push(&mut self, group: KeyGroup, state: StateNumber, row: RowRef<'_>) {
         push_varint(&mut self.content, (PREFIX + row.key().len()) as u64);
-        self.content.extend_from_slice(&group.0.to_be_bytes());
-        self.content.extend_from_slice(&state.0.to_be_bytes());
-        self.content.extend_from_slice(row.key());
+        layout::push_key(Address { group, state, row: row.key() }, &mut self.content);
         let Some(bytes) = row.bytes() else {
             self.content.push(0);
             return;
         };
         push_varint(&mut self.content, (META + bytes.len() + 1) as u64);
-        self.content.extend_from_slice(&row.meta().expiry.to_be_bytes());
-        self.content.extend_from_slice(&row.meta().version.to_be_bytes());
-        self.content.extend_from_slice(bytes);
+        layout::push_value(row.meta(), bytes, &mut self.content);
     }
 
     pub(super) fn finish(self) -> Vec<u8> {
@@ -106,23 +97,12 @@ pub(super) fn read_file(
 }
 
 fn take_row<'a>(rest: &mut &'a [u8]) -> Option<StoredRow<'a>> {
-    let length = usize::try_from(take_varint(rest)?).ok()?;
-    let (key, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    let (group, key) = key.split_first_chunk()?;
-    let (state, row) = key.split_first_chunk()?;
+    let Address { group, state, row } = layout::address(take_bytes(rest)?)?;
     let mut value = None;
     if let Some(length) = usize::try_from(take_varint(rest)?).ok()?.checked_sub(1) {
         let (stored, after) = rest.split_at_checked(length)?;
         *rest = after;
-        let (expiry, stored) = stored.split_first_chunk()?;
-        let (version, bytes) = stored.split_first_chunk()?;
-        value = Some((RowMeta { expiry: i64::from_be_bytes(*expiry), version: u16::from_be_bytes(*version) }, bytes));
+        value = Some(layout::value(stored)?);
     }
-    Some(StoredRow {
-        group: KeyGroup(u16::from_be_bytes(*group)),
-        state: StateNumber(u32::from_be_bytes(*state)),
-        row,
-        value,
-    })
+    Some(StoredRow { group, state, row, value })
 }

@@ -1,30 +1,12 @@
 //! Rows as RocksDB keeps them: keys and values as bytes. Knows nothing of databases.
 
-use crate::state::{Address, RowMeta, StateNumber};
+pub(super) use crate::state::layout::{PREFIX, address, prefix, push_key, push_value, value};
+use crate::state::{Address, StateNumber};
 use dataflow::key::KeyGroup;
 use std::ops::Range;
 
-/// Bytes of the key group and the state number.
-pub(super) const PREFIX: usize = 6;
-
-/// Bytes of expiry and schema version.
-const META: usize = 10;
-
 /// Most bytes of a key that is put together without an allocation.
 const SHORT: usize = 96;
-
-pub(super) fn prefix(group: KeyGroup, state: StateNumber) -> [u8; PREFIX] {
-    let mut prefix = [0; PREFIX];
-    prefix[..2].copy_from_slice(&group.0.to_be_bytes());
-    prefix[2..].copy_from_slice(&state.0.to_be_bytes());
-    prefix
-}
-
-/// Appends a row's key.
-pub(super) fn push_key(at: Address<'_>, into: &mut Vec<u8>) {
-    into.extend_from_slice(&prefix(at.group, at.state));
-    into.extend_from_slice(at.row);
-}
 
 /// Hands a row's key to `then`.
 #[inline]
@@ -39,29 +21,6 @@ pub(super) fn with_key<T>(at: Address<'_>, then: impl FnOnce(&[u8]) -> T) -> T {
     let mut long = Vec::with_capacity(length);
     push_key(at, &mut long);
     then(&long)
-}
-
-/// The row that a key belongs to; none if it is no key of ours.
-pub(super) fn address(key: &[u8]) -> Option<Address<'_>> {
-    let (group, rest) = key.split_first_chunk()?;
-    let (state, row) = rest.split_first_chunk()?;
-    Some(Address { group: KeyGroup(u16::from_be_bytes(*group)), state: StateNumber(u32::from_be_bytes(*state)), row })
-}
-
-/// Appends a value.
-pub(super) fn push_value(meta: RowMeta, bytes: &[u8], into: &mut Vec<u8>) {
-    into.extend_from_slice(&meta.expiry.to_be_bytes());
-    into.extend_from_slice(&meta.version.to_be_bytes());
-    into.extend_from_slice(bytes);
-}
-
-/// Meta and bytes of a value; none if it is no value of ours.
-#[inline]
-pub(super) fn value(stored: &[u8]) -> Option<(RowMeta, &[u8])> {
-    let (meta, bytes) = stored.split_at_checked(META)?;
-    let (expiry, version) = meta.split_first_chunk()?;
-    let version = u16::from_be_bytes(version.try_into().ok()?);
-    Some((RowMeta { expiry: i64::from_be_bytes(*expiry), version }, bytes))
 }
 
 /// The first key behind all rows of a state in a group. There are at most 32,768 groups, so there is one.
@@ -85,6 +44,7 @@ pub(super) fn end_of_groups(groups: &Range<u16>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::RowMeta;
 
     #[test]
     fn row_is_found_again_in_its_key_and_value() {
