@@ -3,6 +3,7 @@
 
 use super::case::{Case, Stage, all, pause, settled};
 use millstream_tests::chance::{Chance, seed};
+use millstream_tests::program::root;
 use serde_json::Value;
 
 /// So slow that something can be asked of it before it ends: a record at a time, a rest after each.
@@ -135,12 +136,19 @@ fn checkpoint_of_another_backend_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn savepoint_that_cannot_be_opened_costs_no_checkpoint() {
+fn savepoint_that_cannot_be_started_from_costs_no_checkpoint() {
     let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
     let stage = case.stage("checkpoint: { every: 3 records }");
     assert!(!stage.run("checkpoint/decided:2").status.success());
-    let refused = stage.run_fresh_from("nowhere");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no folder `nowhere`"));
+    let other_job = root().join("tests/golden/savepoints/v1/savepoint");
+    for (savepoint, reason) in [
+        ("nowhere", "there is no folder `nowhere`"),
+        (other_job.to_str().expect("UTF-8"), "the savepoint was made with 16"),
+    ] {
+        let refused = stage.run_fresh_from(savepoint);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(reason), "{said}");
+    }
     let again = stage.run("");
     assert!(String::from_utf8_lossy(&again.stderr).contains("goes on from checkpoint 2"), "they are still there");
     check(&case, &stage, "after a refusal");

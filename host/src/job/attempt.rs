@@ -74,10 +74,13 @@ impl Site {
             Some(_) => Some(checkpoints.claim().context("this run cannot take over the job's checkpoints")?),
             None => None,
         };
-        if options.fresh && number == 0 {
-            checkpoints.clear(claimed).context("earlier checkpoints cannot be deleted")?;
+        let fresh = options.fresh && number == 0;
+        let clear = || checkpoints.clear(claimed).context("earlier checkpoints cannot be deleted");
+        if fresh && self.from.is_none() {
+            // Before the sinks forget what these have staged.
+            clear()?;
         }
-        let (made, damaged) = recover(&checkpoints, definition, options.repeat_output, |latest| {
+        let make = |latest| {
             let origin = self.origin(latest)?;
             let (resumed, finished) = match &origin {
                 Origin::Nothing => (Resumed::Nothing, false),
@@ -90,7 +93,15 @@ impl Site {
             let made = self.make(blueprint, &restored, name.clone())?;
             self.refuse_repeats(&restored, &made.0.applied)?;
             Ok((resumed, finished, restored, made))
-        })?;
+        };
+        let (made, damaged) = match fresh {
+            true => (make(None)?, None),
+            false => recover(&checkpoints, definition, options.repeat_output, make)?,
+        };
+        if fresh && self.from.is_some() {
+            // Only now is it known that the job can start from the savepoint.
+            clear()?;
+        }
         let (resumed, finished, restored, (wired, events, inbox)) = made;
         let Wired { tasks, threads, status, gate, applied } = wired;
         if let (Resumed::Checkpoint(checkpoint), true, 0) = (&resumed, finished, number) {
