@@ -1,6 +1,8 @@
 //! The channels into a task: takes their elements in turn, aligns barriers, merges what they say of time, and copies what a
 //! barrier has overtaken. What it takes it hands to the task as things to do.
 
+use super::control::TaskId;
+use crate::env::Env;
 use crate::exchange::Receiver;
 use dataflow::alignment::{Alignment, Decision};
 use dataflow::checkpoint::{CheckpointId, Moments};
@@ -37,6 +39,8 @@ pub(super) enum Taken {
 
 /// The channels into one task.
 pub(super) struct Inputs {
+    reader: TaskId,
+    env: Env,
     inputs: Vec<Input>,
     ended: Vec<bool>,
     alignment: Alignment,
@@ -57,11 +61,11 @@ struct Copies {
 }
 
 impl Inputs {
-    /// Into a task that stands at `watermark`.
-    pub(super) fn new(inputs: Vec<Input>, watermark: Timestamp) -> Self {
+    /// Into the task `reader`, which stands at `watermark`.
+    pub(super) fn new(reader: TaskId, inputs: Vec<Input>, watermark: Timestamp, env: Env) -> Self {
         let (alignment, merge) = (Alignment::new(inputs.len()), Merge::new(inputs.len(), watermark));
         let (ended, moments) = (vec![false; inputs.len()], Moments::default());
-        Self { inputs, ended, alignment, merge, turn: 0, moments, timed: None, copies: None }
+        Self { reader, env, inputs, ended, alignment, merge, turn: 0, moments, timed: None, copies: None }
     }
 
     /// What cannot wait, whatever the task is at: a barrier that has overtaken, or that the last of them has.
@@ -147,6 +151,9 @@ impl Inputs {
         let decision = self.alignment.barrier(at, barrier);
         if decision != Decision::Nothing && self.timed.replace(barrier.checkpoint) != Some(barrier.checkpoint) {
             self.moments.first_barrier = now;
+        }
+        if decision != Decision::Nothing {
+            self.env.fail_points.passed(|| format!("exchange/{}/barrier", self.reader.node), 1);
         }
         self.decided(decision, now)
     }

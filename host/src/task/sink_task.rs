@@ -37,7 +37,7 @@ impl SinkTask {
         control: Arc<Control>,
         (events, metrics, env): (Sender<Event>, Arc<NodeMetrics>, Env),
     ) -> Self {
-        let inputs = Inputs::new(inputs, START);
+        let inputs = Inputs::new(id.clone(), inputs, START, env.clone());
         let in_flight = InFlightWriter::new(in_flight, id.clone(), control.wait.clone(), env.clone());
         Self { id, sink, inputs, in_flight, control, events, metrics, env }
     }
