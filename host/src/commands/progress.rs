@@ -2,7 +2,7 @@
 
 use dataflow::checkpoint::Longest;
 use dataflow::time::{END, START, Timestamp};
-use millstream::job::definition::units::DurationText;
+use millstream::job::definition::units::{DurationText, SizeText};
 use millstream::telemetry::{CheckpointDone, Status};
 use std::time::Duration;
 
@@ -102,7 +102,9 @@ fn checkpoint(status: &Status, now_ms: Timestamp) -> String {
     let took = last.took.as_millis();
     let failed =
         if checkpoints.abandoned > 0 { format!(", {} given up", checkpoints.abandoned) } else { String::new() };
-    format!("checkpoint {} {ago} ago in {took}ms{}{failed}", last.checkpoint, waited(last))
+    let state = status.state();
+    let state = if state.rows > 0 { format!(", state {}", SizeText(state.bytes)) } else { String::new() };
+    format!("checkpoint {} {ago} ago in {took}ms{}{failed}{state}", last.checkpoint, waited(last))
 }
 
 /// What made a checkpoint slow, where barriers did: time behind data and time until all inputs had theirs.

@@ -1,12 +1,13 @@
 //! What a run did, told at its end.
 
 use super::progress::grouped;
+use millstream::job::definition::units::SizeText;
 use millstream::telemetry::Status;
 use std::path::Path;
 use std::time::Duration;
 
 /// Records in and out per node, late, dead letters and where they are; how the tasks' time was spent; what guests report;
-/// checkpoints, duration.
+/// how large the state is, checkpoints, duration.
 pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, took: Duration) -> String {
     let width = status.nodes.iter().map(|node| node.name.len()).max().unwrap_or(0).max(4);
     let mut text = format!("{job}: {:.1}s\n", took.as_secs_f64());
@@ -37,6 +38,14 @@ pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, t
     let faults: u64 = status.nodes.iter().map(|node| node.sum(|task| &task.guest_faults)).sum();
     if faults > 0 {
         text += &format!("  {} calls of guests failed\n", grouped(faults));
+    }
+    let state = status.state();
+    if state.rows + state.expired_bytes > 0 {
+        text += &format!("  state: {} rows, {}", grouped(state.rows), SizeText(state.bytes));
+        if state.expired_bytes > 0 {
+            text += &format!("; {} freed as expired", SizeText(state.expired_bytes));
+        }
+        text += "\n";
     }
     let checkpoints = status.checkpoints();
     text += &format!("  {} checkpoint{}", checkpoints.decided, if checkpoints.decided == 1 { "" } else { "s" });
@@ -70,6 +79,9 @@ mod tests {
         status.nodes[0].tasks[0].dead_letters.add(2);
         status.nodes[0].tasks[0].busy_ns.add(3_000);
         status.nodes[0].tasks[0].idle_ns.add(1_000);
+        status.nodes[0].tasks[0].state_rows.set(1_200);
+        status.nodes[0].tasks[0].state_bytes.set(90 << 10);
+        status.nodes[0].tasks[0].expired_bytes.set(2 << 20);
         let text = summary("job", &status, Some(Path::new("dead")), Duration::from_millis(1_540));
         let expected = "\
 job: 1.5s
@@ -77,6 +89,7 @@ job: 1.5s
   rides              0         12,000          0          2    75%       0%    25%
   rides reports duplicates: 7
   2 dead letters, with reasons: dead
+  state: 1,200 rows, 90KiB; 2MiB freed as expired
   0 checkpoints
 ";
         assert_eq!(text, expected);

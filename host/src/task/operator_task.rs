@@ -6,6 +6,7 @@ use super::in_flight::{InFlightStore, InFlightWriter};
 use super::inputs::{Input, Inputs, Taken};
 use super::{Chain, Stopwatch};
 use crate::env::Env;
+use crate::state::Sizes;
 use dataflow::checkpoint::{CheckpointId, FileEntry, Moments, Report, TaskSnapshot};
 use dataflow::element::{Barrier, Element};
 use dataflow::replay::{Replay, ReplayStep};
@@ -54,7 +55,7 @@ impl OperatorTask {
         control: Arc<Control>,
         (events, env): (Sender<Event>, Env),
     ) -> Self {
-        let inputs = Inputs::new(inputs, chain.watermark());
+        let inputs = Inputs::new(id.clone(), inputs, chain.watermark(), env.clone());
         let in_flight = InFlightWriter::new(durable.in_flight, id.clone(), control.wait.clone(), env.clone());
         let (replay, idle, snapshots, sent_end) = (Some(durable.replay), false, VecDeque::new(), false);
         Self { id, groups, inputs, chain, replay, idle, snapshots, in_flight, control, events, env, sent_end }
@@ -207,7 +208,10 @@ impl OperatorTask {
 
     fn report_snapshots(&mut self) {
         match self.chain.state.poll_snapshot() {
-            Ok(Some((checkpoint, files))) => self.report(checkpoint, files),
+            Ok(Some((checkpoint, files))) => {
+                self.tell_sizes();
+                self.report(checkpoint, files);
+            }
             Ok(None) => {}
             Err(error) => {
                 let lost = self.snapshots.pop_front().map(|(checkpoint, ..)| checkpoint);
@@ -218,6 +222,14 @@ impl OperatorTask {
         while let Some(written) = self.in_flight.poll() {
             self.send_event(Event::of_in_flight(&self.id, written));
         }
+    }
+
+    fn tell_sizes(&self) {
+        let Some(first) = self.chain.nodes().first() else { return };
+        let Sizes { rows, bytes, expired_bytes } = self.chain.state.sizes();
+        first.metrics.state_rows.set(rows);
+        first.metrics.state_bytes.set(bytes);
+        first.metrics.expired_bytes.set(expired_bytes);
     }
 
     fn report(&mut self, checkpoint: CheckpointId, files: Vec<FileEntry>) {

@@ -5,7 +5,7 @@ mod reported;
 mod status;
 
 pub use reported::{GuestMetrics, MetricValue};
-pub use status::{CheckpointDone, CheckpointStatus, NodeStatus, Status};
+pub use status::{CheckpointDone, CheckpointStatus, NodeStatus, StateSize, Status};
 
 use dataflow::time::{START, Timestamp};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -25,8 +25,12 @@ pub struct NodeMetrics {
     pub bytes: Counter,
     /// Guest calls that failed and were taken apart row by row.
     pub guest_faults: Counter,
-    /// Bytes freed because their time to live had passed.
-    pub expired_bytes: Counter,
+    /// Rows of state that a chain's tasks hold, about, as of the last checkpoint; at the chain's first operator.
+    pub state_rows: Gauge,
+    /// Bytes of these rows.
+    pub state_bytes: Gauge,
+    /// Bytes of state freed because their time to live had passed, since the tasks were started.
+    pub expired_bytes: Gauge,
     /// Time spent working, ns; with `blocked_ns` and `idle_ns` it sums to the wall clock of the node's tasks.
     pub busy_ns: Counter,
     /// Time spent waiting for room in an output, ns.
@@ -45,7 +49,9 @@ impl Default for NodeMetrics {
             dead_letters: Counter::default(),
             bytes: Counter::default(),
             guest_faults: Counter::default(),
-            expired_bytes: Counter::default(),
+            state_rows: Gauge::default(),
+            state_bytes: Gauge::default(),
+            expired_bytes: Gauge::default(),
             busy_ns: Counter::default(),
             blocked_ns: Counter::default(),
             idle_ns: Counter::default(),
@@ -84,6 +90,22 @@ impl NodeMetrics {
     /// A task moved to `watermark`.
     pub fn set_watermark(&self, watermark: Timestamp) {
         self.watermark.store(watermark, Ordering::Relaxed);
+    }
+}
+
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// It is now `value`.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// What it is.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a running job tells of itself: counters per node, and its checkpoints. Read by the progress display and the summary.
 
-use super::{Counter, GuestMetrics, MetricValue, NodeMetrics};
+use super::{Counter, Gauge, GuestMetrics, MetricValue, NodeMetrics};
 use dataflow::checkpoint::{CheckpointId, Longest};
 use dataflow::graph::Role;
 use dataflow::time::Timestamp;
@@ -43,6 +43,17 @@ pub struct CheckpointStatus {
     pub last_failure: Option<String>,
     /// How often the job has started again after a failure.
     pub restarts: u64,
+}
+
+/// How large the state of a job is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateSize {
+    /// Rows, about.
+    pub rows: u64,
+    /// Their bytes, about.
+    pub bytes: u64,
+    /// Bytes freed because their time to live had passed, since the tasks were started.
+    pub expired_bytes: u64,
 }
 
 /// A checkpoint that was decided and applied.
@@ -89,6 +100,17 @@ impl Status {
         let earlier = earlier.checkpoints();
         let mut status = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         *status = CheckpointStatus { restarts: earlier.restarts + u64::from(failed), ..earlier };
+    }
+
+    /// The state of all tasks together, about, as of the last checkpoint.
+    pub fn state(&self) -> StateSize {
+        let tasks = || self.nodes.iter().flat_map(|node| &node.tasks);
+        let sum = |gauge: fn(&NodeMetrics) -> &Gauge| tasks().map(|task| gauge(task).get()).sum();
+        StateSize {
+            rows: sum(|task| &task.state_rows),
+            bytes: sum(|task| &task.state_bytes),
+            expired_bytes: sum(|task| &task.expired_bytes),
+        }
     }
 
     /// The node of this name.
