@@ -182,9 +182,44 @@ impl Keys {
 /// Finds the distinct keys of batch after batch; keeps its table between them.
 #[derive(Debug, Default)]
 pub struct Keying {
-    /// Open addressing by hash: index into the distinct keys plus one, 0 where free.
+    /// Open addressing: index into the distinct keys plus one, 0 where free.
     slots: Vec<u32>,
+    /// Of each distinct key.
+    marks: Vec<Mark>,
     encoded: Vec<u8>,
+}
+
+/// A key in three words: a short one's own bytes, or the hash of a long one. Most keys are short, and found again without a hash
+/// that is good enough for key groups and without a call that compares bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    word: u128,
+    length: usize,
+}
+
+/// Bytes of a key that its mark says all of.
+const SHORT: usize = 16;
+
+impl Mark {
+    /// Of the first `length` bytes of `ahead`, whatever lies behind them.
+    #[inline(always)]
+    fn of(ahead: &[u8], length: usize) -> Self {
+        let word = match ahead.first_chunk::<SHORT>() {
+            _ if length > SHORT => u128::from(hash(&ahead[..length])),
+            // What lies behind is shifted out.
+            Some(first) if length > 0 => u128::from_le_bytes(*first) << ((SHORT - length) * 8),
+            _ => ahead[..length].iter().fold(0, |word, &byte| (word >> 8) | u128::from(byte) << ((SHORT - 1) * 8)),
+        };
+        Self { word, length }
+    }
+
+    /// Where to look for it first in a table of 2^`bits` slots.
+    #[inline(always)]
+    fn slot(self, bits: u32) -> usize {
+        let folded = (self.word >> 64) as u64 ^ (self.word as u64).rotate_left(29);
+        // Fibonacci hashing: Knuth, The Art of Computer Programming, vol. 3, 6.4.
+        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+    }
 }
 
 impl Keying {
@@ -194,6 +229,7 @@ impl Keying {
         let size = (rows * 2).next_power_of_two().max(16);
         self.slots.clear();
         self.slots.resize(size, 0);
+        self.marks.clear();
         let mut keys = Keys { of: Vec::with_capacity(rows), ..Keys::default() };
         let mut without = Vec::new();
         for row in 0..rows {
@@ -202,15 +238,23 @@ impl Keying {
                 keys.of.push(0);
                 continue;
             }
-            let key: &[u8] = match columns {
-                [Column { values: Values::Scalar(blobs), .. }] => blobs.get(row),
+            let index = match columns {
+                [Column { values: Values::Scalar(blobs), .. }] => {
+                    let span = blobs.span(row);
+                    find_or_insert(
+                        (&mut self.slots, &mut self.marks),
+                        &mut keys,
+                        &blobs.bytes[span.start..],
+                        span.len(),
+                    )
+                }
                 _ => {
                     self.encoded.clear();
                     columns.iter().for_each(|column| push_column_part(&mut self.encoded, column, row));
-                    &self.encoded
+                    let length = self.encoded.len();
+                    find_or_insert((&mut self.slots, &mut self.marks), &mut keys, &self.encoded, length)
                 }
             };
-            let index = find_or_insert(&mut self.slots, &mut keys, key);
             keys.of.push(index);
         }
         (keys, without)
@@ -226,27 +270,29 @@ fn push_column_part(bytes: &mut Vec<u8>, column: &Column, row: usize) {
     }
 }
 
-#[inline]
-fn find_or_insert(slots: &mut [u32], keys: &mut Keys, key: &[u8]) -> u32 {
-    let hash = hash(key);
-    let mask = slots.len() - 1;
-    let mut slot = (hash >> 7) as usize & mask;
+/// The index of the key that the first `length` bytes of `ahead` are.
+#[inline(always)]
+fn find_or_insert((slots, marks): (&mut [u32], &mut Vec<Mark>), keys: &mut Keys, ahead: &[u8], length: usize) -> u32 {
+    let mark = Mark::of(ahead, length);
+    let mut slot = mark.slot(slots.len().trailing_zeros());
     loop {
         match slots[slot] {
             0 => {
+                let key = &ahead[..length];
                 keys.distinct.push(key);
-                keys.hashes.push(hash);
-                slots[slot] = keys.hashes.len() as u32;
+                keys.hashes.push(hash(key));
+                marks.push(mark);
+                slots[slot] = marks.len() as u32;
                 return slots[slot] - 1;
             }
             found => {
                 let index = (found - 1) as usize;
-                if keys.hashes[index] == hash && keys.distinct.get(index) == key {
+                if marks[index] == mark && (length <= SHORT || keys.distinct.get(index) == &ahead[..length]) {
                     return index as u32;
                 }
             }
         }
-        slot = (slot + 1) & mask;
+        slot = (slot + 1) & (slots.len() - 1);
     }
 }
 
@@ -307,5 +353,27 @@ mod tests {
         assert_eq!(without, [1]);
         assert_eq!((keys.of[0], keys.of[2], keys.of[3]), (0, 1, 0));
         assert_eq!(keys.distinct.get(1), encoded(Value::Text("Mumbai")));
+    }
+
+    #[test]
+    fn keying_takes_equal_bytes_for_the_same_key_and_no_others() {
+        // Of all lengths, alike in front and behind, in the midst of the column and at its end.
+        let texts: Vec<String> = (0..40)
+            .flat_map(|length| {
+                ["a", "b"].map(|text| format!("{}{text}{}", "x".repeat(length / 2), "y".repeat(length - length / 2)))
+            })
+            .chain(["", "\0", "\0\0"].map(String::from))
+            .collect();
+        let mut columns = [Column::new(ValueType::Scalar), Column::new(ValueType::Text)];
+        for text in texts.iter().chain(texts.iter().rev()) {
+            columns.iter_mut().for_each(|column| assert!(column.push(Value::Text(text))));
+        }
+        let last = texts.len() * 2 - 1;
+        for columns in [&[&columns[0]][..], &[&columns[1]], &[&columns[0], &columns[1]]] {
+            let (keys, without) = Keying::default().keys(last + 1, columns);
+            assert_eq!((keys.hashes.len(), without.len()), (texts.len(), 0));
+            assert!((0..=last).all(|row| keys.of[row] == keys.of[last - row]));
+            assert!(keys.distinct.iter().zip(&keys.hashes).all(|(key, &hashed)| hash(key) == hashed));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::key;
 use serde::{Deserialize, Serialize};
 use std::mem::size_of;
+use std::ops::Range;
 
 /// Byte strings end to end: string `i` is `bytes[ends[i - 1]..ends[i]]`, from 0 for `i = 0`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,8 +46,14 @@ impl Blobs {
     /// String `row`.
     #[inline]
     pub fn get(&self, row: usize) -> &[u8] {
+        &self.bytes[self.span(row)]
+    }
+
+    /// Where string `row` lies in `bytes`.
+    #[inline]
+    pub fn span(&self, row: usize) -> Range<usize> {
         let from = if row == 0 { 0 } else { self.ends[row - 1] as usize };
-        &self.bytes[from..self.ends[row] as usize]
+        from..self.ends[row] as usize
     }
 
     /// The strings in order.

@@ -35,7 +35,7 @@ impl Decoder for Json {
         let Self { plan, tree, layout } = self;
         decoded.each_text(slab, records, |decoded, text, span| {
             cells.fill(Cell::Absent);
-            match layout.scan(text, tree, &mut cells) {
+            match layout.scan(text, &slab[span.from as usize..], tree, &mut cells) {
                 Ok(()) => plan.push(decoded, &cells, text, (span.from, span.to), span.line),
                 Err(_) => decoded.put_aside(span.line, why_not_json(text), text.as_bytes()),
             }
@@ -102,18 +102,27 @@ mod tests {
 
     const POINTERS: [&str; 7] = ["/a", "/b", "/a/b", "/a/0", "/a/b/1", "/~01~1\"", ""];
 
-    /// Scans a text as it is, and after having learnt the layout of itself and of a part of it: all the same.
-    fn scan<'a>(text: &'a str, cells: &mut [Cell<'a>]) -> bool {
+    /// What lies behind a line in its buffer: nothing, more lines, or what would make a line whole that is not.
+    const BEHIND: [&str; 3] = ["", "\n{\"a\":1,\"b\":\"text\"}\n{\"a\":2}", "\"}]}1234567890123456}\"}"];
+
+    /// Scans `text` with what `layout` has learnt, whatever lies behind it: all the same.
+    fn scan_like<'a>(text: &'a str, layout: &mut Layout, cells: &mut [Cell<'a>; POINTERS.len()]) -> bool {
         let tree = tree(&POINTERS.map(String::from));
         cells.fill(Cell::Absent);
         let is_json = Scanner::new(text, &tree, cells).record().is_ok();
-        let mut layout = Layout::default();
-        for _ in 0..2 {
+        for behind in BEHIND {
+            let ahead = format!("{text}{behind}");
             let mut again = [Cell::Absent; POINTERS.len()];
-            assert_eq!(layout.scan(text, &tree, &mut again).is_ok(), is_json, "{text} with its own layout");
-            assert!(!is_json || again == *cells, "{text} with its own layout");
+            let scanned = layout.scan(&ahead[..text.len()], ahead.as_bytes(), &tree, &mut again);
+            assert_eq!(scanned.is_ok(), is_json, "{text} before {behind}");
+            assert!(!is_json || again == *cells, "{text} before {behind}");
         }
         is_json
+    }
+
+    /// Scans a text as it is, and after having learnt its layout: all the same.
+    fn scan<'a>(text: &'a str, cells: &mut [Cell<'a>; POINTERS.len()]) -> bool {
+        scan_like(text, &mut Layout::default(), cells)
     }
 
     fn json() -> impl Strategy<Value = String> {
@@ -178,11 +187,9 @@ mod tests {
             let mut cells = [Cell::Absent; POINTERS.len()];
             prop_assert_eq!(scan(&text, &mut cells), is_json, "{}", text);
             // A line that is nearly like the one before it.
-            let (tree, mut layout) = (tree(&POINTERS.map(String::from)), Layout::default());
-            prop_assert!(layout.scan(&before, &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
-            let mut again = [Cell::Absent; POINTERS.len()];
-            prop_assert_eq!(layout.scan(&text, &tree, &mut again).is_ok(), is_json, "{} after {}", text, before);
-            prop_assert!(!is_json || again == cells, "{text} after {before}");
+            let mut layout = Layout::default();
+            prop_assert!(scan_like(&before, &mut layout, &mut [Cell::Absent; POINTERS.len()]));
+            prop_assert_eq!(scan_like(&text, &mut layout, &mut cells), is_json, "{} after {}", text, before);
         }
 
         #[test]
@@ -193,16 +200,48 @@ mod tests {
     }
 
     #[test]
+    fn values_unlike_those_of_the_line_before_are_taken_for_what_they_are() {
+        let line = |a: &str, b: &str| format!(r#"{{"x\\":17,"a":{a},"~1/\"":0.25,"b":{b}}}"#);
+        let mut layout = Layout::default();
+        let mut is_json = |text: String| scan_like(&text, &mut layout, &mut [Cell::Absent; POINTERS.len()]);
+        let values = [
+            r#""Pune""#,
+            "12",
+            "null",
+            "true",
+            "-3",
+            "1e5",
+            "-0.5E+2",
+            "[1,{}]",
+            r#""a\"b""#,
+            r#""""#,
+            "1234567890123456789",
+            r#""a text with more than sixteen bytes""#,
+            "0",
+            "{}",
+        ];
+        let wrong = ["", "01", "-", "1.", ".5", "1e", "nul", "\"", "\"a\nb\"", "\"\\x\"", "1 2", "Pune"];
+        for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+            assert!(is_json(line(a, b)), "{a} and {b}");
+            for wrong in wrong {
+                assert!(!is_json(line(wrong, b)), "{wrong} and {b}");
+                assert!(!is_json(line(a, wrong)), "{a} and {wrong}");
+            }
+        }
+    }
+
+    #[test]
     fn depth_is_bounded_and_said() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(scan(&deep(128), &mut [Cell::Absent; POINTERS.len()]));
         assert!(!scan(&deep(129), &mut [Cell::Absent; POINTERS.len()]));
         let member = |levels: usize| format!(r#"{{"a":{}}}"#, deep(levels));
         assert!(scan(&member(127), &mut [Cell::Absent; POINTERS.len()]));
-        let (tree, mut layout) = (tree(&POINTERS.map(String::from)), Layout::default());
-        assert!(layout.scan(&member(1), &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
-        assert!(layout.scan(&member(127), &tree, &mut [Cell::Absent; POINTERS.len()]).is_ok());
-        assert!(layout.scan(&member(128), &tree, &mut [Cell::Absent; POINTERS.len()]).is_err());
+        let mut layout = Layout::default();
+        for (levels, is_json) in [(1, true), (127, true), (128, false)] {
+            let scanned = scan_like(&member(levels), &mut layout, &mut [Cell::Absent; POINTERS.len()]);
+            assert_eq!(scanned, is_json, "{levels} levels");
+        }
         assert!(!scan(&deep(1_000_000), &mut [Cell::Absent; POINTERS.len()]));
         assert_eq!(why_not_json(&deep(100_000)), "nested deeper than 128 levels");
         assert_eq!(why_not_json("{\"a\" 1}"), "not JSON: expected `:` at byte 6");

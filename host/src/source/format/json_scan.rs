@@ -57,12 +57,12 @@ type Scan<T> = Result<T, Malformed>;
 
 /// Goes over one text.
 pub(super) struct Scanner<'a, 't> {
-    text: &'a str,
+    pub(super) text: &'a str,
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
     pub(super) depth: u32,
-    tree: &'t [Node],
-    cells: &'t mut [Cell<'a>],
+    pub(super) tree: &'t [Node],
+    pub(super) cells: &'t mut [Cell<'a>],
 }
 
 impl<'a, 't> Scanner<'a, 't> {
