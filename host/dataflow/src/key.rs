@@ -200,15 +200,24 @@ struct Mark {
 /// Bytes of a key that its mark says all of.
 const SHORT: usize = 16;
 
+/// The bits of a word that a key of so many bytes fills.
+const OWN: [u128; SHORT + 1] = {
+    let (mut own, mut length) = ([0; SHORT + 1], 0);
+    while length < SHORT {
+        own[length + 1] = own[length] << 8 | 0xff;
+        length += 1;
+    }
+    own
+};
+
 impl Mark {
     /// Of the first `length` bytes of `ahead`, whatever lies behind them.
     #[inline(always)]
     fn of(ahead: &[u8], length: usize) -> Self {
-        let word = match ahead.first_chunk::<SHORT>() {
-            _ if length > SHORT => u128::from(hash(&ahead[..length])),
-            // What lies behind is shifted out.
-            Some(first) if length > 0 => u128::from_le_bytes(*first) << ((SHORT - length) * 8),
-            _ => ahead[..length].iter().fold(0, |word, &byte| (word >> 8) | u128::from(byte) << ((SHORT - 1) * 8)),
+        let word = match (ahead.first_chunk(), OWN.get(length)) {
+            (_, None) => u128::from(hash(&ahead[..length])),
+            (Some(first), Some(own)) => u128::from_le_bytes(*first) & own,
+            (None, Some(_)) => ahead[..length].iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte)),
         };
         Self { word, length }
     }
@@ -232,29 +241,25 @@ impl Keying {
         self.marks.clear();
         let mut keys = Keys { of: Vec::with_capacity(rows), ..Keys::default() };
         let mut without = Vec::new();
+        if let [Column { values: Values::Scalar(blobs), present: None }] = columns {
+            for row in 0..rows {
+                let span = blobs.span(row);
+                let ahead = &blobs.bytes[span.start..];
+                let index = find_or_insert((&mut self.slots, &mut self.marks), &mut keys, ahead, span.len());
+                keys.of.push(index);
+            }
+            return (keys, without);
+        }
         for row in 0..rows {
             if columns.iter().any(|column| !column.is_present(row)) {
                 without.push(row as u32);
                 keys.of.push(0);
                 continue;
             }
-            let index = match columns {
-                [Column { values: Values::Scalar(blobs), .. }] => {
-                    let span = blobs.span(row);
-                    find_or_insert(
-                        (&mut self.slots, &mut self.marks),
-                        &mut keys,
-                        &blobs.bytes[span.start..],
-                        span.len(),
-                    )
-                }
-                _ => {
-                    self.encoded.clear();
-                    columns.iter().for_each(|column| push_column_part(&mut self.encoded, column, row));
-                    let length = self.encoded.len();
-                    find_or_insert((&mut self.slots, &mut self.marks), &mut keys, &self.encoded, length)
-                }
-            };
+            self.encoded.clear();
+            columns.iter().for_each(|column| push_column_part(&mut self.encoded, column, row));
+            let (table, length) = ((&mut self.slots[..], &mut self.marks), self.encoded.len());
+            let index = find_or_insert(table, &mut keys, &self.encoded, length);
             keys.of.push(index);
         }
         (keys, without)

@@ -1,7 +1,7 @@
 //! Reads one file in blocks and finds its records in them. A block becomes a shared buffer that batches refer to; only
 //! the record cut by a block's end is ever copied. A record longer than the bound is passed over, never held.
 
-use super::framing::{self, End};
+use super::framing::{self, End, LineFeeds};
 use crate::dead_letter::DeadLetter;
 use crate::source::Limit;
 use crate::source::format::{Format, Span};
@@ -52,9 +52,9 @@ impl Blocks {
     /// Most buffers kept; those in use beyond are freed by their last user.
     const KEPT_MAX: usize = 8;
 
-    /// An empty buffer with room for `bytes`.
+    /// An empty buffer with room for `bytes`: the one used last, which the processor's cache may still hold.
     fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let free = self.used.iter().position(Bytes::is_unique).and_then(|at| self.used.remove(at));
+        let free = self.used.iter().rposition(Bytes::is_unique).and_then(|at| self.used.remove(at));
         let mut block = free.and_then(|free| free.try_into_mut().ok()).map(Vec::from).unwrap_or_default();
         block.clear();
         block.reserve(bytes);
@@ -147,12 +147,36 @@ impl Reader {
     pub(super) fn frame(&mut self, limit: Limit) -> Framed {
         let mut framed = Framed::default();
         let (from, bytes_max) = (self.at, limit.bytes.max(1));
+        self.frame_lines(limit, &mut framed);
         while framed.spans.len() + framed.dead.len() < limit.records && self.at - from < bytes_max {
             if !(self.frame_next(&mut framed) || self.ended && self.frame_last(&mut framed)) {
                 break;
             }
         }
         framed
+    }
+
+    /// Frames records that are short lines, as most are.
+    fn frame_lines(&mut self, limit: Limit, framed: &mut Framed) {
+        if self.format == Format::Csv || self.passing.is_some() {
+            return;
+        }
+        let (slab, from, first_line) = (&self.slab[..], self.at, self.place.line);
+        let (mut at, mut line) = (from, first_line);
+        for end in LineFeeds::new(&slab[from..]).map(|end| from + end) {
+            let is_full = framed.spans.len() >= limit.records || at - from >= limit.bytes.max(1);
+            if is_full || end - at > self.record_bytes_max {
+                break;
+            }
+            let record = &slab[at..end];
+            let text = record.strip_suffix(b"\r").unwrap_or(record);
+            if !framing::is_blank(self.format, text) {
+                framed.spans.push(Span { from: at as u32, to: (at + text.len()) as u32, line });
+            }
+            (at, line) = (end + 1, line + 1);
+        }
+        self.at = at;
+        self.place = Place { byte: self.place.byte + (at - from) as u64, line };
     }
 
     /// Frames one record, if its end is at hand. Where a record ends, and whether it is too long, depends on its first

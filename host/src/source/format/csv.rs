@@ -1,7 +1,7 @@
 //! CSV with a header, after RFC 4180: the first record names the fields. Quoted fields may hold commas, quotes and line
 //! ends. A field is text until its column asks for more; an empty one without quotes is absent.
 
-use super::rows::{Cell, Plan};
+use super::rows::{Cell, Plan, Row};
 use super::{Decoded, Decoder, Span, segments};
 use anyhow::{Context, ensure};
 use bytes::Bytes;
@@ -90,12 +90,13 @@ impl Decoder for Csv {
                 })
                 .collect();
             if !self.whole_values {
-                return plan.push(decoded, &cells, text, (span.from, span.to), span.line);
+                return plan.push(decoded, &cells, &[Row { whole: text, raw: (span.from, span.to), line: span.line }]);
             }
             let from = objects.len();
             fields.write_object(&header.names, &mut objects);
             let object = std::str::from_utf8(&objects[from..]).expect("an object of UTF-8 fields is UTF-8");
-            plan.push(decoded, &cells, object, (from as u32, objects.len() as u32), span.line);
+            let raw = (from as u32, objects.len() as u32);
+            plan.push(decoded, &cells, &[Row { whole: object, raw, line: span.line }]);
         });
         if self.whole_values
             && let Some(raw) = &mut decoded.batch.raw

@@ -20,7 +20,7 @@ const PAUSE: u32 = 64;
 pub(super) struct Layout {
     members: Vec<Member>,
     /// What stands behind the last value.
-    end: Box<[u8]>,
+    end: Literal,
     /// Lines unlike the layout since the last that was like it.
     unlike: u32,
 }
@@ -126,33 +126,28 @@ impl<'a> Scanner<'a, '_> {
     #[inline]
     fn follow(mut self, layout: &Layout, ahead: &'a [u8]) -> bool {
         self.depth = 1; // the object's own level
-        // Where the name of the member under way begins.
-        let mut name = 0;
+        // Where it is, and where the name of the member under way begins.
+        let (mut at, mut name) = (0, 0);
         for (index, member) in layout.members.iter().enumerate() {
-            if !ahead.get(self.at..).is_some_and(|rest| member.before.begins(rest)) {
+            if !ahead.get(at..).is_some_and(|rest| member.before.begins(rest)) {
                 return self.retrace(layout, index.saturating_sub(1), name);
             }
-            name = self.at + usize::from(member.closes);
-            self.at += member.before.bytes.len();
-            let from = self.at;
+            name = at + usize::from(member.closes);
+            at += member.before.bytes.len();
             let end = match member.kind {
-                Kind::Text => end_of_text(ahead, from),
-                Kind::Number => end_of_number(ahead, from),
-                Kind::Other => None,
+                Kind::Text => end_of_text(ahead, at),
+                Kind::Number => end_of_number(ahead, at),
+                Kind::Other => self.end_of_value(member, at),
             };
-            let Some(end) = end else {
-                if member.kind == Kind::Other && self.any_value(member) {
-                    continue;
-                }
-                return self.retrace(layout, index, name);
-            };
-            self.at = end;
+            let Some(end) = end else { return self.retrace(layout, index, name) };
             if let Some(cell) = member.cell {
-                let Some(value) = self.text.get(from..end) else { return false };
+                let Some(value) = self.text.get(at..end) else { return false };
                 self.cells[cell] = if member.kind == Kind::Text { Cell::Text(value) } else { Cell::Number(value) };
             }
+            at = end;
         }
-        if self.bytes.get(self.at..) != Some(&layout.end) {
+        let ends = ahead.get(at..).is_some_and(|rest| layout.end.begins(rest));
+        if !ends || at + layout.end.bytes.len() != self.bytes.len() {
             return self.retrace(layout, layout.members.len() - 1, name);
         }
         self.note(0, Cell::Object);
@@ -161,32 +156,31 @@ impl<'a> Scanner<'a, '_> {
 
     /// The same from the name at `at` on, of member `index`, with values of any kind.
     #[cold]
-    fn retrace(&mut self, layout: &Layout, index: usize, at: usize) -> bool {
-        self.at = at;
+    fn retrace(mut self, layout: &Layout, index: usize, mut at: usize) -> bool {
         for member in &layout.members[index..] {
-            if !self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&member.name)) {
+            if !self.bytes.get(at..).is_some_and(|rest| rest.starts_with(&member.name)) {
                 return false;
             }
-            self.at += member.name.len();
-            if !self.any_value(member) {
-                return false;
-            }
+            let Some(end) = self.end_of_value(member, at + member.name.len()) else { return false };
+            at = end;
         }
-        let is_whole = self.bytes.get(self.at..) == Some(b"}");
+        let is_whole = self.bytes.get(at..) == Some(b"}");
         if is_whole {
             self.note(0, Cell::Object);
         }
         is_whole
     }
 
-    /// Goes over a member's value, whatever it is; whether it is one.
-    fn any_value(&mut self, member: &Member) -> bool {
+    /// Where a member's value ends that begins at `at`, noted whatever it is; none if it is no value.
+    fn end_of_value(&mut self, member: &Member, at: usize) -> Option<usize> {
         // What lies behind the line may have looked like its members.
-        self.at <= self.bytes.len()
-            && match member.node {
-                Some(node) => self.wanted(node).is_ok(),
-                None => self.ignored().is_ok(),
-            }
+        (at <= self.bytes.len()).then_some(())?;
+        self.at = at;
+        match member.node {
+            Some(node) => self.wanted(node).ok()?,
+            None => self.ignored().ok()?,
+        }
+        Some(self.at)
     }
 
     /// Notes the members of a text that is JSON; none if it is no object, or has white space around names.
@@ -218,13 +212,13 @@ impl<'a> Scanner<'a, '_> {
                 closes,
                 kind,
                 node,
-                cell: node.and_then(|node| self.tree[node].cell),
+                cell: node.and_then(|node| self.tree[node].cell).filter(|_| kind != Kind::Other),
             });
             self.ignored().ok()?;
             match self.peek() {
                 b',' => {}
                 b'}' if self.at + 1 == self.bytes.len() => {
-                    layout.end = self.bytes[self.at - quote..].into();
+                    layout.end = Literal::new(&self.bytes[self.at - quote..]);
                     return Some(());
                 }
                 _ => return None,
@@ -262,11 +256,20 @@ fn end_of_number(ahead: &[u8], at: usize) -> Option<usize> {
 
 /// The first byte from `at` on for which `stops` is true in all bits.
 #[inline(always)]
-fn first(bytes: &[u8], mut at: usize, stops: impl Fn(u8x16) -> u8x16) -> Option<usize> {
+fn first(bytes: &[u8], at: usize, stops: impl Fn(u8x16) -> u8x16 + Copy) -> Option<usize> {
+    match stops(u8x16::new(*bytes.get(at..)?.first_chunk()?)).to_bitmask() {
+        0 => first_beyond(bytes, at + 16, stops),
+        found => Some(at + found.trailing_zeros() as usize),
+    }
+}
+
+/// The same for the few that are longer: apart, so that it costs the others nothing.
+#[inline(never)]
+fn first_beyond(bytes: &[u8], mut at: usize, stops: impl Fn(u8x16) -> u8x16) -> Option<usize> {
     loop {
-        let stops = stops(u8x16::new(*bytes.get(at..)?.first_chunk()?)).to_bitmask();
-        if stops != 0 {
-            return Some(at + stops.trailing_zeros() as usize);
+        let found = stops(u8x16::new(*bytes.get(at..)?.first_chunk()?)).to_bitmask();
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize);
         }
         at += 16;
     }

@@ -1,6 +1,6 @@
 //! Plain lines: the empty pointer is the text, no other pointer is there.
 
-use super::rows::{Cell, Plan};
+use super::rows::{Cell, Plan, Row};
 use super::{Decoded, Decoder, Span};
 use bytes::Bytes;
 
@@ -29,7 +29,7 @@ impl Decoder for Lines {
             for (cell, pointer) in cells.iter_mut().zip(&self.plan.pointers) {
                 *cell = if pointer.is_empty() { Cell::Plain(text) } else { Cell::Absent };
             }
-            self.plan.push(decoded, &cells, text, (span.from, span.to), span.line);
+            self.plan.push(decoded, &cells, &[Row { whole: text, raw: (span.from, span.to), line: span.line }]);
         });
         Ok(decoded)
     }

@@ -6,7 +6,9 @@ use super::{Decoded, DecoderSettings, Span, TimeField};
 use crate::dead_letter::{DeadLetter, VALUE_BYTES_MAX};
 use crate::source::Projection;
 use bytes::Bytes;
-use dataflow::record::{Batch, Column, Fault, Raw, Value, ValueType};
+use dataflow::key::push_part;
+use dataflow::record::{Batch, Column, Fault, Raw, Value, ValueType, Values};
+use dataflow::time::Timestamp;
 
 /// What stands at one pointer of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +49,16 @@ struct Wanted {
     whole: bool,
 }
 
+/// A record whose cells were found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    /// What the empty pointer means as text.
+    pub(super) whole: &'a str,
+    /// Where `raw` has its value.
+    pub(super) raw: (u32, u32),
+    pub(super) line: u64,
+}
+
 impl Plan {
     pub(super) fn new(settings: &DecoderSettings, projection: &Projection) -> Self {
         let mut pointers: Vec<String> = vec![];
@@ -85,46 +97,74 @@ impl Plan {
         decoded
     }
 
-    /// Appends a row, or a dead letter if it has no time. `whole` is what the empty pointer means as text, `span` where
-    /// `raw` has the row's value.
+    /// Appends rows, and a dead letter for each that has no time. `cells` has those of the first row, then of the next.
     #[inline]
-    pub(super) fn push(&self, decoded: &mut Decoded, cells: &[Cell<'_>], whole: &str, raw: (u32, u32), line: u64) {
-        let (mut event_time, mut has_arrival) = (0, false);
-        // The arrival first: it is the event time too, unless that has a field of its own.
-        for (is_arrival, time) in [(true, &self.arrival), (false, &self.event_time)] {
-            let Some((pointer, TimeField { field, format })) = time else { continue };
-            let cell = cells[*pointer];
-            let Some(read) = format.read(cell) else {
-                if has_arrival {
-                    decoded.arrivals.pop();
+    pub(super) fn push(&self, decoded: &mut Decoded, cells: &[Cell<'_>], rows: &[Row<'_>]) {
+        if let Err(why_not) = self.push_times(decoded, cells, rows.len()) {
+            return match rows {
+                [row] => decoded.put_aside(row.line, why_not, row.whole.as_bytes()),
+                _ => {
+                    let each = cells.chunks(self.pointers.len()).zip(rows);
+                    each.for_each(|(cells, row)| self.push(decoded, cells, std::slice::from_ref(row)));
                 }
-                return decoded.put_aside(line, format.why_not(field, cell), whole.as_bytes());
             };
-            event_time = read;
-            if is_arrival {
-                decoded.arrivals.push(read);
-                has_arrival = true;
-            }
         }
         let batch = &mut decoded.batch;
-        self.push_columns(batch, batch.timestamps.len(), cells, whole);
-        batch.timestamps.push(event_time);
+        self.push_columns(batch, batch.timestamps.len() - rows.len(), cells, rows);
         if let Some(spans) = &mut batch.raw {
-            spans.spans.push(raw);
+            spans.spans.extend(rows.iter().map(|row| row.raw));
         }
-        decoded.places.push(line);
+        decoded.places.extend(rows.iter().map(|row| row.line));
     }
 
-    /// Appends a row's columns, and a fault for each field that could not be taken.
+    /// Appends the times of some rows, or none of them: why one has no time.
     #[inline]
-    pub(super) fn push_columns(&self, batch: &mut Batch, row: usize, cells: &[Cell<'_>], whole: &str) {
-        for (at, (wanted, column)) in self.columns.iter().zip(&mut batch.columns).enumerate() {
-            let pushed =
-                if wanted.whole { push(column, Cell::Text(whole)) } else { push(column, cells[wanted.pointer]) };
-            if let Err(found) = pushed {
-                batch.faults.push(Fault { row: row as u32, column: at as u16, found });
+    fn push_times(&self, decoded: &mut Decoded, cells: &[Cell<'_>], rows: usize) -> Result<(), String> {
+        let Decoded { batch, arrivals, .. } = decoded;
+        let (arrivals_before, before) = (arrivals.len(), batch.timestamps.len());
+        let read = |(pointer, TimeField { field, format }): &(usize, TimeField), to: &mut Vec<Timestamp>| {
+            for cell in cells.iter().skip(*pointer).step_by(self.pointers.len()) {
+                to.push(format.read(*cell).ok_or_else(|| format.why_not(field, *cell))?);
+            }
+            Ok(())
+        };
+        let mut all = self.arrival.as_ref().map_or(Ok(()), |arrival| read(arrival, arrivals));
+        if all.is_ok() {
+            match &self.event_time {
+                Some(event_time) => all = read(event_time, &mut batch.timestamps),
+                // The arrival is the event time too, unless that has a field of its own.
+                None => batch.timestamps.extend_from_slice(&arrivals[arrivals_before..]),
             }
         }
+        if all.is_err() {
+            arrivals.truncate(arrivals_before);
+            batch.timestamps.truncate(before);
+        }
+        debug_assert!(all.is_err() || batch.timestamps.len() == before + rows, "every row has a time");
+        all
+    }
+
+    /// Appends the columns of rows, which are those from row `first` on, and a fault for each field that could not be taken.
+    #[inline]
+    pub(super) fn push_columns(&self, batch: &mut Batch, first: usize, cells: &[Cell<'_>], rows: &[Row<'_>]) {
+        let faults = batch.faults.len();
+        for (at, (wanted, column)) in self.columns.iter().zip(&mut batch.columns).enumerate() {
+            let mut fault = |row: usize, found| {
+                batch.faults.push(Fault { row: (first + row) as u32, column: at as u16, found });
+            };
+            if wanted.whole {
+                for (row, whole) in rows.iter().enumerate() {
+                    push(column, Cell::Text(whole.whole)).unwrap_or_else(|found| fault(row, found));
+                }
+                continue;
+            }
+            let cells = || cells.iter().skip(wanted.pointer).step_by(self.pointers.len());
+            let done = push_usual(column, cells());
+            for (row, cell) in cells().enumerate().skip(done) {
+                push(column, *cell).unwrap_or_else(|found| fault(row, found));
+            }
+        }
+        batch.faults[faults..].sort_by_key(|fault| (fault.row, fault.column));
     }
 }
 
@@ -173,8 +213,36 @@ impl Decoded {
     }
 }
 
-/// Appends a cell to its column; where it does not fit, appends absent and says what was there.
+/// Appends the first cells, as long as they are what most records have; how many those are.
 #[inline]
+fn push_usual<'a>(column: &mut Column, mut cells: impl Iterator<Item = &'a Cell<'a>>) -> usize {
+    let before = column.len();
+    if column.present.is_none() {
+        match &mut column.values {
+            Values::Scalar(blobs) => {
+                while let Some(Cell::Text(text)) = cells.next() {
+                    push_part(&mut blobs.bytes, Value::Text(text));
+                    blobs.close();
+                }
+            }
+            Values::Text(blobs) => {
+                while let Some(Cell::Text(text)) = cells.next() {
+                    blobs.push(text.as_bytes());
+                }
+            }
+            Values::Int(ints) => {
+                while let Some(Cell::Number(number)) = cells.next() {
+                    let Some(int) = int(number) else { break };
+                    ints.push(int);
+                }
+            }
+            Values::Bytes(_) | Values::Float(_) | Values::Boolean(_) => {}
+        }
+    }
+    column.len() - before
+}
+
+/// Appends a cell to its column; where it does not fit, appends absent and says what was there.
 fn push(column: &mut Column, cell: Cell<'_>) -> Result<(), &'static str> {
     let value = match cell {
         Cell::Absent => Ok(Value::Absent),

@@ -44,12 +44,12 @@ impl TimeFormat {
     }
 
     /// The time a cell holds, if it holds one that can be meant; else `why_not` tells.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(self, cell: Cell<'_>) -> Option<Timestamp> {
         self.parse(cell).filter(|&time| time > EARLIEST && time <= LATEST)
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse(self, cell: Cell<'_>) -> Option<Timestamp> {
         match (self, cell) {
             (Self::Rfc3339, Cell::Text(text) | Cell::Plain(text)) => rfc3339(text),
@@ -77,7 +77,7 @@ impl TimeFormat {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn epoch(self, number: &str) -> Option<Timestamp> {
         if let Some(int) = int(number) {
             return Some(match self {
@@ -99,25 +99,33 @@ impl TimeFormat {
     }
 }
 
-/// A whole number. Most have some 13 digits, too few to overflow, so that no digit needs a check.
-#[inline]
+/// A whole number. Most have at most 16 digits, too few to overflow, and are read in two words.
+#[inline(always)]
 pub(super) fn int(number: &str) -> Option<i64> {
     let digits = number.as_bytes();
-    if digits.len() > 18 || !digits.first()?.is_ascii_digit() {
+    let (Some(first), Some(last)) = (digits.first_chunk(), digits.last_chunk()) else { return few_digits(number) };
+    let more = digits.len() - 8;
+    if more > 8 {
         return number.parse().ok();
     }
-    let (mut int, mut all_digits, mut rest) = (0, true, digits);
-    if let Some((word, behind)) = digits.split_first_chunk() {
-        let word = u64::from_le_bytes(*word);
-        (int, all_digits, rest) = (eight_digits(word), are_digits(word), behind);
+    let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    if !(are_digits(first) && are_digits(last)) {
+        return number.parse().ok();
     }
-    for byte in rest {
-        let digit = byte.wrapping_sub(b'0');
-        all_digits &= digit < 10;
-        int = int.wrapping_mul(10).wrapping_add(i64::from(digit));
-    }
-    all_digits.then_some(int)
+    // Of the last eight, those that are not among the first eight.
+    let last = u64::MAX.checked_shl(64 - more as u32 * 8).map_or(0, |those| last & those);
+    Some(eight_digits(first) * TENS[more] + eight_digits(last))
 }
+
+/// At most seven.
+#[inline(never)]
+fn few_digits(number: &str) -> Option<i64> {
+    let digit = |number: i64, byte: &u8| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'));
+    let read = number.bytes().try_fold(0, |number, byte| digit(number, &byte));
+    read.filter(|_| !number.is_empty()).or_else(|| number.parse().ok())
+}
+
+const TENS: [i64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
