@@ -95,6 +95,7 @@ struct Guest {
 }
 
 /// Some rows and their accumulators, as one call takes them: all inserts, or all retractions.
+#[derive(Default)]
 struct Part {
     batch: Batch,
     /// Each row's number in the window's batch.
@@ -260,8 +261,10 @@ impl Accumulate for Guest {
 
     fn accumulate(&mut self, rows: &Rows<'_>, into: &mut Accumulators) -> anyhow::Result<Vec<Bad>> {
         let mut bad = vec![];
+        // Mostly all of them are meant, and a copy is cheaper than a choice.
+        let all = rows.rows.len() == rows.batch.len();
         let mut part = Part {
-            batch: rows.batch.select(rows.rows),
+            batch: if all { rows.batch.clone() } else { rows.batch.select(rows.rows) },
             rows: rows.rows.to_vec(),
             cells: rows.cells.to_vec(),
             change: Change::Insert,
@@ -282,13 +285,16 @@ impl Accumulate for Guest {
         }
         let changes = std::mem::take(&mut part.batch.changes);
         // Rows go in and out in their order: one call for each run of inserts or retractions.
-        let mut from = 0;
-        while from < part.rows.len() {
+        let (mut from, count) = (0, part.rows.len());
+        while from < count {
             let change = changes.get(from).copied().unwrap_or_default();
             let run = changes.get(from..).map_or(0, |rest| rest.iter().take_while(|&&other| other == change).count());
-            let to = if changes.is_empty() { part.rows.len() } else { from + run };
+            let to = if changes.is_empty() { count } else { from + run };
             let to = to.min(from + self.site.limits.rows.max(1));
-            let mut some = part.select(&(from as u32..to as u32).collect::<Vec<_>>());
+            let mut some = match (from, to) {
+                (0, all) if all == count => std::mem::take(&mut part),
+                _ => part.select(&(from as u32..to as u32).collect::<Vec<_>>()),
+            };
             some.change = change;
             self.take_all(some, rows, into, &mut bad)?;
             from = to;

@@ -15,11 +15,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Rides of the run that comes before all measuring, in which components are built and compiled.
+/// Rides of the run that comes before all measuring, in which components are compiled.
 const WARM_UP: usize = 1000;
 
 /// Rows: city, start of the minute, rides.
@@ -62,7 +62,10 @@ pub(super) fn measure(extent: Extent) -> Result<()> {
     let folder = tempfile::tempdir().context("a scratch folder")?;
     let folder = folder.path();
     for job in &JOBS {
-        fs::write(folder.join(format!("{}.yaml", job.name)), job_file(job))?;
+        for project in [job.count, job.front.map(|(_, project)| project)].into_iter().flatten() {
+            build(project, folder)?;
+        }
+        fs::write(folder.join(format!("{}.yaml", job.name)), job_file(job, folder))?;
     }
     write_rides(&folder.join("rides.ndjson"), WARM_UP)?;
     for job in &JOBS {
@@ -95,13 +98,25 @@ pub(super) fn measure(extent: Extent) -> Result<()> {
     table.measure(extent.rounds)
 }
 
-fn job_file(Job { name, count, front, .. }: &Job) -> String {
-    let count = count.map_or(String::new(), |project| format!("component: {}", root().join(project).display()));
+/// Where the component of a project lies once it is built.
+fn component(project: &str, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.wasm", project.replace('/', "-")))
+}
+
+/// Builds it beforehand, as a user would who deploys it: what cargo costs is no part of the job.
+fn build(project: &str, folder: &Path) -> Result<()> {
+    let mut command = millstream();
+    command.arg("build").arg(root().join(project)).arg("--out").arg(component(project, folder));
+    measure::child(&mut command).map(|_| ())
+}
+
+fn job_file(Job { name, count, front, .. }: &Job, folder: &Path) -> String {
+    let component = |project| component(project, folder).display().to_string();
+    let count = count.map_or(String::new(), |project| format!("component: {}", component(project)));
     let (input, operator) = match front {
         None => ("rides", String::new()),
         Some((key, project)) => {
-            let project = root().join(project);
-            ("front", format!("  front:\n    input: rides\n    key: {key}\n    component: {}\n", project.display()))
+            ("front", format!("  front:\n    input: rides\n    key: {key}\n    component: {}\n", component(project)))
         }
     };
     format!(
