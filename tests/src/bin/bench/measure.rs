@@ -1,5 +1,4 @@
-//! What a run costs: processor time and wall time. Of a child process all its threads count, of a loop in this process only
-//! the thread that runs it.
+//! What a run costs: processor time and wall time.
 
 use anyhow::{Context as _, Result, ensure};
 use millstream::env::{Clock, SystemClock};
@@ -24,9 +23,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// It does not start, or fails; then with what it wrote to standard error.
 pub(crate) fn child(command: &mut Command) -> Result<Cost> {
     let clock = SystemClock::default();
-    let (cpu, wall) = (children_cpu()?, clock.monotonic());
+    let (cpu, wall) = (process_cpu(CUTIME)?, clock.monotonic());
     let output = command.stdout(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
-    let cost = Cost { wall: clock.monotonic() - wall, cpu: children_cpu()? - cpu };
+    let cost = Cost { wall: clock.monotonic() - wall, cpu: process_cpu(CUTIME)? - cpu };
     ensure!(output.status.success(), "{command:?} fails: {}", String::from_utf8_lossy(&output.stderr));
     Ok(cost)
 }
@@ -42,13 +41,26 @@ pub(crate) fn thread<T>(run: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
     Ok((answer, Cost { cpu: thread_cpu()? - cpu, wall: clock.monotonic() - wall }))
 }
 
-/// Of all children that have ended and been waited for.
-fn children_cpu() -> Result<Duration> {
-    const CUTIME: usize = 13;
+/// Runs something in this process, on whatever threads.
+///
+/// # Errors
+/// As the other's.
+pub(crate) fn process<T>(run: impl FnOnce() -> Result<T>) -> Result<(T, Cost)> {
+    let clock = SystemClock::default();
+    let (cpu, wall) = (process_cpu(UTIME)?, clock.monotonic());
+    let answer = run()?;
+    Ok((answer, Cost { cpu: process_cpu(UTIME)? - cpu, wall: clock.monotonic() - wall }))
+}
+
+/// Where `/proc/self/stat` has the user time, and behind it the system time, of this process and of children that were waited for.
+const UTIME: usize = 11;
+const CUTIME: usize = 13;
+
+fn process_cpu(from: usize) -> Result<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor times")?;
     // The name in brackets may hold anything: fields are counted behind it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks = fields.split_whitespace().skip(CUTIME).take(2).map(str::parse::<u32>);
+    let ticks = fields.split_whitespace().skip(from).take(2).map(str::parse::<u32>);
     let ticks: u32 = ticks.sum::<Result<u32, _>>().context("`/proc/self/stat` has times")?;
     Ok(TICK * ticks)
 }

@@ -186,7 +186,7 @@ fn running_count(extent: Extent, folder: &Path) -> Result<()> {
             table.contender(name, move || {
                 let batches = batches(round, keys, records);
                 let (sum, cost) =
-                    measure::thread(|| Ok(batches.iter().map(|batch| subject.count(batch)).sum::<u64>()))?;
+                    measure::process(|| Ok(batches.iter().map(|batch| subject.count(batch)).sum::<u64>()))?;
                 let mut sums = expected.borrow_mut();
                 if sums.len() == round {
                     sums.push(sum);

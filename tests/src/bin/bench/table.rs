@@ -62,15 +62,19 @@ impl<'a> Table<'a> {
             Compared::Time => "time beside the first",
         };
         let mut text = format!(
-            "\n{}: {} records, {rounds} rounds, median (least to most)\n{:<44} {:>12} {:>26} {:>26}\n",
-            self.title, self.records, what, "M/s of CPU", "by CPU time", "by wall time"
+            "\n{}: {} records, {rounds} rounds, median (least to most)\n{:<44} {:>8} {:>12} {:>22} {:>22}\n",
+            self.title, self.records, what, "M/s", "M/s of CPU", "by CPU time", "by wall time"
         );
         for contender in &self.contenders {
-            let rates = contender.costs.iter().map(|cost| self.records as f64 / 1e6 / cost.cpu.as_secs_f64());
+            let rate = |of: fn(&Cost) -> Duration| {
+                let rates = contender.costs.iter().map(|cost| self.records as f64 / 1e6 / of(cost).as_secs_f64());
+                spread(rates.collect()).1
+            };
             text += &format!(
-                "{:<44} {:>12.2} {:>26} {:>26}\n",
+                "{:<44} {:>8.2} {:>12.2} {:>22} {:>22}\n",
                 contender.name,
-                spread(rates.collect()).1,
+                rate(|cost| cost.wall),
+                rate(|cost| cost.cpu),
                 self.ratios(contender, |cost| cost.cpu),
                 self.ratios(contender, |cost| cost.wall)
             );
