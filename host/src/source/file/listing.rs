@@ -35,10 +35,9 @@ pub(super) fn files(path: &str) -> anyhow::Result<Vec<PathBuf>> {
         Ok(metadata) if metadata.is_dir() => in_directory(named)?,
         Ok(_) => vec![named.to_path_buf()],
         Err(_) if is_pattern(path) => matching(path)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "there is no file or directory `{path}`: paths are relative to the directory where the job is started, here `{}`",
-            std::env::current_dir().unwrap_or_default().display()
-        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("there is no file or directory `{path}`: a relative path starts at the job file's folder")
+        }
         Err(error) => return Err(error).with_context(|| format!("looking at `{path}`")),
     };
     files.sort();

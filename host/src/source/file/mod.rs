@@ -120,8 +120,8 @@ impl SourceFactory for Factory {
         let files = self.list()?;
         ensure!(
             !files.is_empty() || !share.positions.is_empty() || self.settings.follow,
-            "`{}` matches no file: a pattern such as `rides/*.json`, relative to the directory where the job is started, \
-             matches files whose names do not begin with a dot",
+            "`{}` matches no file: a folder gives the files in it, a pattern such as `rides/*.json` those it matches, and names \
+             that begin with a dot are left out",
             self.settings.path
         );
         let shared = partition::Shared {

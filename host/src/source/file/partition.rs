@@ -8,6 +8,7 @@ use crate::source::format::{Decoded, Decoder};
 use crate::source::{self, Limit, Projection, Records};
 use anyhow::{Context, bail, ensure};
 use dataflow::record::Origin;
+use dataflow::restart::Permanent;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::ErrorKind;
@@ -169,7 +170,8 @@ impl Partition {
         if let Some(letter) = dead.first()
             && shared.settings.on_bad_record == OnBadRecord::Fail
         {
-            bail!("`{}`, line {}: {}", self.name, letter.place.unwrap_or(0), letter.reason);
+            let line = letter.place.unwrap_or(0);
+            bail!(Permanent(format!("`{}`, line {line}: {}", self.name, letter.reason)));
         }
         if batch.columns.is_empty() {
             batch.columns = shared.projection.schema.columns(0);

@@ -81,6 +81,8 @@ pub(super) struct Reader {
     place: Place,
     /// The record being passed over: too long.
     passing: Option<Passing>,
+    /// Why nothing can be read behind what is buffered.
+    broken: Option<std::io::Error>,
     ended: bool,
 }
 
@@ -92,7 +94,17 @@ struct Passing {
 impl Reader {
     /// `input` gives the bytes from `place` on.
     pub(super) fn new(input: Box<dyn Read + Send>, format: Format, record_bytes_max: usize, place: Place) -> Self {
-        Self { input, format, record_bytes_max, slab: Bytes::new(), at: 0, place, passing: None, ended: false }
+        Self {
+            input,
+            format,
+            record_bytes_max,
+            slab: Bytes::new(),
+            at: 0,
+            place,
+            passing: None,
+            broken: None,
+            ended: false,
+        }
     }
 
     /// Place of the next record.
@@ -116,10 +128,21 @@ impl Reader {
     /// # Errors
     /// As the file's.
     pub(super) fn fill(&mut self, blocks: &mut Blocks) -> std::io::Result<Filled> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
         let rest = &self.slab[self.at..];
         let mut block = blocks.take(rest.len() + BLOCK_BYTES);
         block.extend_from_slice(rest);
-        let read = (&mut self.input).take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
+        let read = match (&mut self.input).take(BLOCK_BYTES as u64).read_to_end(&mut block) {
+            Ok(read) => read,
+            Err(error) if block.len() == rest.len() => return Err(error),
+            // What came before it is good: a compressed file may be cut.
+            Err(error) => {
+                self.broken = Some(error);
+                block.len() - rest.len()
+            }
+        };
         if read == 0 {
             blocks.keep(block.into());
             return Ok(Filled::End);

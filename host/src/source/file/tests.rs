@@ -75,6 +75,29 @@ fn records(format: Format, from: usize, count: usize) -> String {
 }
 
 #[test]
+fn packed_file_that_was_cut_gives_all_that_came_before_the_cut() {
+    let directory = TempDir::new().unwrap();
+    // Numbers without an order that a packer sees: the packed file is not much smaller.
+    let lines: String = (0..40_000i64).map(|at| format!("{}\n", at * 7_919 % 1_000_003)).collect();
+    let mut whole = gzip(lines.as_bytes());
+    whole.truncate(whole.len() - 100);
+    let unpacked = {
+        let mut unpacked = vec![];
+        let cut = std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&whole[..]), &mut unpacked);
+        assert!(cut.is_err());
+        unpacked.iter().filter(|byte| **byte == b'\n').count()
+    };
+    fs::write(directory.path().join("a.gz"), &whole).unwrap();
+    let mut source = open(&settings(directory.path(), Format::Lines), &[]).unwrap();
+    let read = drain(&mut *source).unwrap();
+    assert!(unpacked > 30_000);
+    assert_eq!(times(&read).len(), unpacked);
+    let dead = dead(&read);
+    assert_eq!((dead.len(), dead[0].0), (1, unpacked as u64 + 1));
+    assert!(dead[0].1.starts_with("the rest of the file is lost: reading it failed"), "{}", dead[0].1);
+}
+
+#[test]
 fn keeps_the_contract_of_a_source() {
     for format in [Format::Json, Format::Csv, Format::Lines] {
         let directory = TempDir::new().unwrap();
