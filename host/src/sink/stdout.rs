@@ -3,10 +3,11 @@
 
 use super::encode::{self, Encoder};
 use super::{Sink, SinkFactory, SinkInput};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::record::Batch;
-use std::io::Write;
+use dataflow::restart::Permanent;
+use std::io::{ErrorKind, Write};
 
 /// Opens the sink that writes to standard output.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +41,11 @@ impl<W: Write> Lines<W> {
 impl<W: Write + Send> Sink for Lines<W> {
     fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
         self.encoder.write(batch, &mut self.buffer)?;
-        self.to.write_all(&self.buffer).and_then(|()| self.to.flush()).context("writing rows to standard output")?;
+        let written = self.to.write_all(&self.buffer).and_then(|()| self.to.flush());
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            bail!(Permanent("nobody reads the standard output any more".into()));
+        }
+        written.context("writing rows to standard output")?;
         self.buffer.clear();
         Ok(())
     }

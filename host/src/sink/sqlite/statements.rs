@@ -12,6 +12,15 @@ pub(super) struct Statements<'a> {
     pub(super) keyed: &'a [bool],
 }
 
+/// Whether a column's values are added.
+#[derive(PartialEq, Eq)]
+enum Summed {
+    Always,
+    /// Those that are numbers: a column of a source has values of any type.
+    Numbers,
+    Never,
+}
+
 impl Statements<'_> {
     /// Every row is new.
     pub(super) fn append(&self) -> String {
@@ -25,14 +34,17 @@ impl Statements<'_> {
 
     /// Numbers are added to the row with the same key; `sign` before each number: `-` to subtract.
     pub(super) fn add(&self, sign: &'static str) -> String {
-        let insert = self.insert_with(|at| if self.is_summed(at) { sign } else { "" });
+        let insert = self.insert_with(|at| if self.summed(at) == Summed::Always { sign } else { "" });
         let table = quoted(self.table);
-        self.on_conflict(&insert, |at, name| {
-            if self.is_summed(at) {
-                format!("{name} = coalesce({table}.{name}, 0) + coalesce(excluded.{name}, 0)")
-            } else {
-                format!("{name} = excluded.{name}")
-            }
+        // A sign before a text would make a number of it.
+        let minus = if sign.is_empty() { "+" } else { sign };
+        self.on_conflict(&insert, |at, name| match self.summed(at) {
+            Summed::Always => format!("{name} = coalesce({table}.{name}, 0) + coalesce(excluded.{name}, 0)"),
+            Summed::Numbers => format!(
+                "{name} = CASE WHEN typeof(excluded.{name}) IN ('integer', 'real') AND typeof({table}.{name}) IN \
+                 ('integer', 'real') THEN {table}.{name} {minus} excluded.{name} ELSE excluded.{name} END"
+            ),
+            Summed::Never => format!("{name} = excluded.{name}"),
         })
     }
 
@@ -43,10 +55,16 @@ impl Statements<'_> {
         format!("DELETE FROM {} WHERE {}", quoted(self.table), equal.join(" AND "))
     }
 
-    fn is_summed(&self, at: usize) -> bool {
+    fn summed(&self, at: usize) -> Summed {
         let column = &self.columns[at];
-        let number = matches!(column.value_type, ValueType::Int | ValueType::Float) && !column.time;
-        number && !self.keyed[at] && column.path[0] != "pane"
+        if column.time || self.keyed[at] || column.path[0] == "pane" {
+            return Summed::Never;
+        }
+        match column.value_type {
+            ValueType::Int | ValueType::Float => Summed::Always,
+            ValueType::Scalar => Summed::Numbers,
+            ValueType::Text | ValueType::Bytes | ValueType::Boolean => Summed::Never,
+        }
     }
 
     fn insert_with(&self, sign: impl Fn(usize) -> &'static str) -> String {

@@ -8,6 +8,7 @@ use crate::sink::encode::{Chosen, Times, choose, flat_names, push_time};
 use crate::sink::file::OnExisting;
 use anyhow::{Context, bail, ensure};
 use dataflow::record::{Batch, Change, Value, ValueType};
+use dataflow::restart::Permanent;
 use rusqlite::types::Null;
 use rusqlite::{CachedStatement, Connection};
 
@@ -157,7 +158,10 @@ impl Table {
         for ((column, name), keyed) in self.columns.iter().zip(&self.names).zip(&self.keyed) {
             let column = &batch.columns[column.position];
             if *keyed && (0..batch.len()).any(|row| !column.is_present(row)) {
-                bail!("sink `{}` got a row without its key column `{name}`", self.sink);
+                bail!(Permanent(format!(
+                    "sink `{}` got a row without its key column `{name}`: leave such rows out before they come to it",
+                    self.sink
+                )));
             }
         }
         Ok(())

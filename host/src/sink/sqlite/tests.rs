@@ -122,6 +122,24 @@ fn add_sums_numbers_but_not_pane_indexes_and_subtracts_what_is_taken_back() {
 }
 
 #[test]
+fn add_sums_the_numbers_of_a_source_whose_columns_have_values_of_any_type() {
+    let fields = ["/id", "/n", "/word"].map(|pointer| Field::new(pointer, ValueType::Scalar)).into();
+    let input = SinkInput { schema: Schema { fields }, ..contract::input(true) };
+    let mut database = Database::with(Mode::Add, false);
+    database.settings.key = vec!["id".into()];
+    let mut columns = input.schema.columns(0);
+    for (n, word) in [(Value::Int(1), "a"), (Value::Float(2.5), "b"), (Value::Int(4), "7")] {
+        let values = [Value::Text("x"), n, Value::Text(word)];
+        columns.iter_mut().zip(values).for_each(|(column, value)| assert!(column.push(value)));
+    }
+    let mut sink = database.factory().open(&input).unwrap();
+    sink.write(&Batch { timestamps: vec![0; 3], columns, ..Batch::default() }).unwrap();
+    let payload = sink.stage(CheckpointId(1)).unwrap();
+    sink.apply(CheckpointId(1), &payload).unwrap();
+    assert_eq!(database.texts("SELECT json_array(id, n, word) FROM rides"), [r#"["x",7.5,"7"]"#]);
+}
+
+#[test]
 fn row_that_could_not_be_applied_is_refused_when_it_is_written() {
     let database = Database::with(Mode::Append, false);
     let mut sink = database.factory().open(&panes()).unwrap();
