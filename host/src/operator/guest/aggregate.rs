@@ -10,7 +10,7 @@ use crate::engine::{Aggregator as Instance, Component, Fault, FaultKind};
 use crate::operator::TaskInfo;
 use crate::operator::window::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 use crate::telemetry::GuestMetrics;
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use dataflow::record::{Batch, Blobs, Change, Column, Field};
 use dataflow::restart::Permanent;
 use std::sync::Arc;
@@ -114,7 +114,9 @@ impl Guest {
                 let start = || format!("starting the aggregator of operator `{name}`");
                 let mut instance = self.what.component.instantiate_aggregator(&self.site).with_context(start)?;
                 let opened = instance.open(&self.config).with_context(start)?;
-                opened.map_err(|reason| anyhow!("the aggregator of operator `{name}` does not open: {reason}"))?;
+                let refused =
+                    |reason| Permanent(format!("the aggregator of operator `{name}` does not open: {reason}"));
+                opened.map_err(refused)?;
                 Ok(empty.insert(instance))
             }
         }

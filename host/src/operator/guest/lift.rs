@@ -130,7 +130,7 @@ impl Lifting<'_> {
         if let Some(timestamps) = &from.timestamps {
             same("timestamps", timestamps.len())?;
             if let Some(far) = timestamps.iter().find(|at| !(EARLIEST..=LATEST).contains(*at)) {
-                return Err(within(format!("the timestamp {far}, which is before the year 1 or after 9998")));
+                return Err(within(format!("the timestamp {far}, which is before the year 2 or after 9998")));
             }
         }
         if !from.changes.is_empty() {

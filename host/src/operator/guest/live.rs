@@ -2,8 +2,9 @@
 
 use crate::engine::host::Site;
 use crate::engine::{Component, Fault, FaultKind, Instance, columns};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use dataflow::record::{Column, Value, ValueType};
+use dataflow::restart::Permanent;
 use std::sync::Arc;
 
 /// What it takes to make an instance.
@@ -20,9 +21,11 @@ impl Recipe {
         let operator = &self.site.operator;
         let start = || format!("starting the guest of operator `{operator}`");
         let mut instance = self.component.instantiate(&self.site).with_context(start)?;
-        let opened =
-            instance.open(&self.config).with_context(|| format!("opening the guest of operator `{operator}`"))?;
-        opened.map_err(|reason| anyhow!("the guest of operator `{operator}` does not open: {reason}"))?;
+        // It would open no better after a while: with the same configuration it does the same.
+        let opened = instance
+            .open(&self.config)
+            .with_context(|| Permanent(format!("opening the guest of operator `{operator}`")))?;
+        opened.map_err(|reason| Permanent(format!("the guest of operator `{operator}` does not open: {reason}")))?;
         Ok(instance)
     }
 }
