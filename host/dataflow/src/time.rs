@@ -9,8 +9,8 @@ pub const START: Timestamp = i64::MIN;
 /// The watermark after the last record: every window and timer has fired.
 pub const END: Timestamp = i64::MAX;
 
-/// Earliest timestamp taken as meant: 0001-01-02. One at or before it is a default value or an overflow.
-pub const EARLIEST: Timestamp = -62_135_510_400_000;
+/// Earliest timestamp taken as meant: 0002-01-01. One in the year 1 is a default value or an overflow.
+pub const EARLIEST: Timestamp = -62_104_060_800_000;
 
 /// Latest timestamp taken as meant: the end of the year 9998.
 pub const LATEST: Timestamp = 253_370_764_799_999;

@@ -46,7 +46,7 @@ impl TimeFormat {
     /// The time a cell holds, if it holds one that can be meant; else `why_not` tells.
     #[inline(always)]
     pub(super) fn read(self, cell: Cell<'_>) -> Option<Timestamp> {
-        self.parse(cell).filter(|&time| time > EARLIEST && time <= LATEST)
+        self.parse(cell).filter(|&time| (EARLIEST..=LATEST).contains(&time))
     }
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl TimeFormat {
         match cell {
             Cell::Absent => format!("{name} is missing: the record has no time"),
             _ if self.parse(cell).is_some() => format!(
-                "{name} is {}, which as {format} lies outside the years 1 to 9998: a default value, or another unit?",
+                "{name} is {}, which as {format} lies outside the years 2 to 9998: a default value, or another unit?",
                 shown(cell)
             ),
             _ => format!("{name} is {}, which is no time in the format {format}", shown(cell)),
@@ -283,12 +283,14 @@ mod tests {
         assert_eq!(read(TimeFormat::UnixUs, "-1"), Some(-1));
         assert_eq!(read(TimeFormat::UnixNs, "1754038805000999999"), Some(1_754_038_805_000));
         assert_eq!(TimeFormat::UnixMs.read(Cell::Text("-5")), Some(-5));
+        assert_eq!(TimeFormat::Rfc3339.read(Cell::Text("0002-01-01T00:00:00Z")), Some(EARLIEST));
     }
 
     #[test]
     fn times_of_the_year_1_and_9999_are_refused_with_field_and_value() {
         for (format, cell) in [
             (TimeFormat::Rfc3339, Cell::Text("0001-01-01T00:00:00Z")),
+            (TimeFormat::Rfc3339, Cell::Text("0001-12-31T23:59:59.999Z")),
             (TimeFormat::Rfc3339, Cell::Text("9999-12-31T23:59:59Z")),
             (TimeFormat::UnixMs, Cell::Number("-62135596800000")),
             (TimeFormat::UnixS, Cell::Number("1754038805000000")),
