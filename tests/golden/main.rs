@@ -6,6 +6,7 @@ mod case;
 mod crash;
 mod kept;
 mod moves;
+mod new_project;
 mod object_store;
 mod straight;
 mod unaligned;

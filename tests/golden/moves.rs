@@ -5,6 +5,7 @@ use super::case::{Case, Stage, all, pause, settled};
 use millstream_tests::chance::{Chance, seed};
 use millstream_tests::program::root;
 use serde_json::Value;
+use std::process::Command;
 
 /// So slow that something can be asked of it before it ends: a record at a time, a rest after each.
 const SLOWLY: [(&str, &str); 2] = [("MILLSTREAM_BATCH_RECORDS", "1"), ("MILLSTREAM_PACE_MS", "40")];
@@ -84,6 +85,24 @@ fn every_case_starts_again_by_itself_when_a_task_panics() {
         }
     }
     assert!(hits >= 3, "some tasks panic: {hits}");
+}
+
+#[test]
+fn job_that_is_told_to_end_takes_a_last_checkpoint_and_goes_on_from_it() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    for signal in ["-TERM", "-INT"] {
+        let stage = case.stage("checkpoint: { every: 1h }");
+        let mut running = stage.start(&SLOWLY);
+        // A checkpoint was taken for the savepoint: the job reads.
+        assert!(stage.ask(&mut running, &["savepoint", "--to", "savepoint"]).status.success());
+        let told = Command::new("kill").args([signal, &running.id().to_string()]).status();
+        assert!(told.is_ok_and(|told| told.success()));
+        assert!(running.wait().expect("the program runs").success(), "it ends well after {signal}");
+        let again = stage.run("");
+        let said = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert!(said.contains("goes on from checkpoint 2"), "of the end, not of the savepoint: {said}");
+        check(&case, &stage, signal);
+    }
 }
 
 #[test]
