@@ -158,7 +158,7 @@ pub const SOURCE: Group = Group {
 /// Keys of the file source.
 pub const FILE_SOURCE: Group = Group {
     title: "`connector: file`",
-    says: "Reads files; `.gz` and `.zst` are unpacked. Each file is a partition, read in its order.",
+    says: "Reads files; `.gz` and `.zst` are unpacked, unless they are followed: a packed file is complete, and refused. Each file is a partition, read in its order. Of a folder its files are read, not its folders.",
     keys: &[
         key("path", "path", Required, "A file, a pattern such as `rides/*.jsonl`, or a folder."),
         key(
@@ -189,7 +189,7 @@ pub const GENERATOR_SOURCE: Group = Group {
         key("out_of_order", "duration", Is("0s"), "Times are shuffled by up to this much."),
         key("stragglers", "share", Is("0"), "Share of records that come much later, 0 to 1."),
         key("straggle", "duration", Is("5m"), "How much later those come at most."),
-        key("duplicates", "share", Is("0"), "Share of records that come twice, 0 to 1."),
+        key("duplicates", "share", Is("0"), "Share of records, 0 to 1, in whose place one of the last 100 comes again."),
     ],
 };
 
@@ -224,7 +224,7 @@ pub const WATERMARK: Group = Group {
             "every",
             "duration",
             Is("200ms"),
-            "At the latest so often with `emit: periodic`; the end of a batch sends it too.",
+            "Read, and without effect in this version: with `emit: periodic` the end of each batch sends it.",
         ),
         key(
             "idle_after",
