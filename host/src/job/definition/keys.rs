@@ -165,7 +165,7 @@ pub const FILE_SOURCE: Group = Group {
             "format",
             "`json`, `csv` or `lines`",
             Is("json"),
-            "One JSON value per line, CSV with a header, or plain lines.",
+            "One JSON value per line, CSV with a header, or plain lines. A line has no fields: its time is the line itself, `event_time: { field: \"\" }`.",
         ),
         key("follow", "boolean", Is("false"), "Go on reading what is appended and the files that appear."),
         key("max_record_bytes", "size", Is("1MiB"), "A longer record is put aside."),
@@ -346,7 +346,7 @@ pub const AGGREGATE: Group = Group {
             "type",
             "`int`, `float` or `text`",
             Open("the column's, else `float`"),
-            "What the field is read as; ints are added exactly.",
+            "What the field is read as; ints are added exactly, and a sum beyond 64 bits is null.",
         ),
     ],
 };
@@ -410,7 +410,7 @@ pub const SINK: Group = Group {
     keys: &[
         key("input", "reference", Required, "What it reads."),
         key("connector", "`stdout`, `file` or `sqlite`", Required, "Where rows go."),
-        key("columns", "list of columns", Open("all"), "Only these, in this order."),
+        key("columns", "list of columns", Open("all"), "Only these, in this order. A value that is an object, an array or a number beyond 64 bits is null there; a whole value has it."),
         key("times", "`rfc3339` or `unix_ms`", Is("rfc3339"), "How times are written."),
         key(
             "delivery",
