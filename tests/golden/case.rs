@@ -211,6 +211,20 @@ impl Stage {
         }
     }
 
+    /// Takes a file or folder away, which calling the answer puts back.
+    pub(crate) fn hide(&self, name: &str) -> impl FnOnce() + use<> {
+        let (from, to) =
+            (self.folder.path().join(name), self.folder.path().join(format!("hidden-{}", name.replace('/', "-"))));
+        fs::rename(&from, &to).expect("it is there");
+        move || {
+            // What the program made in its place was never used.
+            if from.is_dir() {
+                fs::remove_dir_all(&from).expect("removable");
+            }
+            fs::rename(to, from).expect("it goes back");
+        }
+    }
+
     /// `millstream state`.
     pub(crate) fn state(&self, arguments: &[&str]) -> Output {
         self.command(&[&["state"], arguments].concat()).output().expect("the program starts")

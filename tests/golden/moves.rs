@@ -141,6 +141,40 @@ fn savepoint_older_than_what_the_sinks_show_repeats_nothing_unasked() {
 }
 
 #[test]
+fn exact_rows_are_neither_repeated_nor_replaced_where_a_checkpoint_is_gone() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("checkpoint: { every: 3 records }");
+    assert!(!stage.run("checkpoint/retained:3").status.success());
+    let refused = |reason: &str| {
+        let refused = stage.run("");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(reason), "{said}");
+    };
+    let last = stage.hide(".millstream/rides/checkpoints/decisions/0000000003.json");
+    refused("checkpoint 2 is the newest that is left");
+    let all = stage.hide(".millstream/rides/checkpoints");
+    refused("no checkpoint is found to go on from");
+    all();
+    last();
+    stage.finish();
+    check(&case, &stage, "after two refusals");
+}
+
+#[test]
+fn windows_under_way_are_not_taken_for_those_of_another_size() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("checkpoint: { every: 3 records }");
+    assert!(!stage.run("checkpoint/retained:2").status.success());
+    stage.replace("tumbling: 1m", "tumbling: 30s");
+    let refused = stage.run("");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("was kept for `tumbling: 60000ms"), "{said}");
+    stage.replace("tumbling: 30s", "tumbling: 1m");
+    stage.finish();
+    check(&case, &stage, "after a refusal");
+}
+
+#[test]
 fn checkpoint_of_another_backend_is_refused_with_what_to_do() {
     let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
     let stage = case.stage("checkpoint: { every: 3 records }");

@@ -43,6 +43,13 @@ pub enum InvalidWindow {
     Lateness(i64),
 }
 
+impl std::fmt::Display for Tumbling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tumbling: {}ms", self.size)?;
+        if self.offset == 0 { Ok(()) } else { write!(f, ", offset: {}ms", self.offset) }
+    }
+}
+
 impl Tumbling {
     /// Windows of `size` ms, one of which starts at `offset` ms; the offset may be negative or longer than a window.
     ///

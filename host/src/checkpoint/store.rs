@@ -31,6 +31,7 @@ pub struct Checkpoints {
 
 /// What is decided under a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Decision {
     /// Version of this format; see [`Decision::VERSION`].
     version: u32,

@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
 use dataflow::record::{Batch, Value};
 use dataflow::restart::Permanent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::{path::PathBuf, thread::JoinHandle, time::Duration};
@@ -127,19 +127,24 @@ impl Site {
         Ok(Begun::Ready { attempt, resumed, damaged })
     }
 
-    /// A savepoint may be older than what a target shows already.
+    /// A savepoint may be older than what a target shows already; a checkpoint where a decision was deleted, or an older copy put back.
     fn refuse_repeats(&self, restored: &Restored, applied: &BTreeMap<String, CheckpointId>) -> anyhow::Result<()> {
-        let Origin::Savepoint(opened) = restored.origin() else { return Ok(()) };
-        let made_of = opened.savepoint.checkpoint;
+        let Some(made_of) = restored.checkpoint() else { return Ok(()) };
         let exact = |name: &String| {
             let sink = self.definition.sinks.iter().find(|sink| sink.name == *name);
             sink.is_some_and(|sink| sink.delivery == Delivery::ExactlyOnce)
         };
         let ahead = applied.iter().find(|(sink, checkpoint)| **checkpoint > made_of && exact(sink));
         let Some((sink, checkpoint)) = ahead.filter(|_| !self.options.repeat_output) else { return Ok(()) };
+        let from = match restored.origin() {
+            Origin::Savepoint(_) => format!("the savepoint was made of checkpoint {made_of}"),
+            _ => format!(
+                "checkpoint {made_of} is the newest that is left: a later one was deleted, or this is an older copy of the checkpoints"
+            ),
+        };
         bail!(
-            "sink `{sink}` shows what came up to checkpoint {checkpoint}, and the savepoint was made of checkpoint {made_of}: rows \
-             after it would come a second time. Write somewhere else, or accept that with `--repeat-output`"
+            "sink `{sink}` shows what came up to checkpoint {checkpoint}, and {from}. Rows after it would come a second time: put back \
+             what is missing, write somewhere else, or accept that with `--repeat-output`"
         )
     }
 
@@ -160,6 +165,9 @@ impl Site {
             (storage::state_folder(&self.home), with_state),
             (self.storage.clone(), attempt),
         )?;
+        let exact = |sink: &&super::definition::Sink| sink.delivery == Delivery::ExactlyOnce;
+        let kept = self.definition.sinks.iter().filter(exact).map(|sink| sink.name.as_str());
+        let kept = if self.options.fresh { BTreeSet::new() } else { kept.collect() };
         let wired = wire(Wiring {
             job: &self.definition.name,
             blueprint,
@@ -168,6 +176,7 @@ impl Site {
             every_records: every(&self.definition).1,
             states,
             restored,
+            kept,
             events: events.clone(),
             env: self.env.clone(),
         })?;

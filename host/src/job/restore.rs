@@ -66,14 +66,20 @@ impl Restored {
                 (opened.savepoint.states.clone(), opened.savepoint.next_state)
             }
         };
+        refuse_other_purpose(&states, blueprint)?;
         let is_declared =
             |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
         states.retain(is_declared);
         for (operator, name, kind, version) in declared {
             match states.iter_mut().find(|state| is_state(state, &operator, &name)) {
-                Some(known) => known.version = version,
+                Some(known) => {
+                    known.version = version;
+                    known.made_for = made_for(blueprint, &operator);
+                }
                 None => {
-                    states.push(StateEntry { number: next_state, operator, name, kind, version, forked_from: None });
+                    let (number, made_for) = (next_state, made_for(blueprint, &operator));
+                    let forked_from = None;
+                    states.push(StateEntry { number, operator, name, kind, version, forked_from, made_for });
                     next_state += 1;
                 }
             }
@@ -285,6 +291,26 @@ impl Restored {
             Origin::Savepoint(opened) => opened.savepoint.sources.get(source),
         }
     }
+}
+
+/// What an operator makes its states' rows for now.
+fn made_for(blueprint: &Blueprint, operator: &str) -> Option<String> {
+    let at = blueprint.nodes.iter().position(|node| node.name == operator)?;
+    if let Part::Operator(factory) = &blueprint.parts[at] { factory.made_for() } else { None }
+}
+
+/// Refuses states whose operator would misread them: a window's, say, once it is another window.
+fn refuse_other_purpose(states: &[StateEntry], blueprint: &Blueprint) -> anyhow::Result<()> {
+    for StateEntry { operator, name, made_for: kept, .. } in states {
+        let (Some(kept), Some(now)) = (kept, made_for(blueprint, operator)) else { continue };
+        ensure!(
+            *kept == now,
+            "state `{name}` of operator `{operator}` was kept for `{kept}`, and the job now says `{now}`: what is under way would \
+             come out wrong. Put that back or start over with `--fresh`; or start from a savepoint with the operator under another \
+             name and `--allow-dropped`, which gives its open windows up"
+        );
+    }
+    Ok(())
 }
 
 /// Whether it is the state that an operator declares by this name, and no fork of it.

@@ -17,10 +17,10 @@ use crate::task::{
     SourceOutputs, SourceTask, SourceWiring, Target, TaskId, replay_of_chain, replay_of_sink,
 };
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Payload};
 use dataflow::{graph::Flow, graph::Role, key::KeyGroup, replay::Replay, time::START};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -50,6 +50,8 @@ pub(super) struct Wiring<'a> {
     pub(super) every_records: Option<u64>,
     pub(super) states: States,
     pub(super) restored: &'a Restored,
+    /// Sinks whose rows of an earlier run stay, also where the job begins.
+    pub(super) kept: BTreeSet<&'a str>,
     pub(super) events: Sender<Event>,
     pub(super) env: Env,
 }
@@ -373,6 +375,9 @@ impl Wirer<'_> {
         let schema = flow.schema.clone();
         let fresh = self.with.restored.is_fresh();
         let input = SinkInput { sink: name.clone(), job: self.with.job.to_string(), schema, whole_values, fresh };
+        if fresh && self.with.kept.contains(name.as_str()) {
+            self.refuse_to_replace(factory, &input)?;
+        }
         let mut sink = factory.open(&input).with_context(|| format!("sink `{name}` cannot be opened"))?;
         let is_gone = unit == Unit::Dead && self.with.dead_letters.1;
         for staged in self.with.restored.staged(&name) {
@@ -394,6 +399,18 @@ impl Wirer<'_> {
             (self.with.events.clone(), metrics, self.with.env.clone()),
         );
         Ok((id, Box::new(move || made.run(replay))))
+    }
+
+    /// A job that begins replaces what it wrote before: not where only its checkpoints were not found.
+    fn refuse_to_replace(&self, factory: &dyn SinkFactory, input: &SinkInput) -> anyhow::Result<()> {
+        let earlier = factory.open(&SinkInput { fresh: false, ..input.clone() });
+        // What cannot be opened so is said when it is opened as it will be.
+        let Some(checkpoint) = earlier.ok().and_then(|mut sink| sink.applied().ok().flatten()) else { return Ok(()) };
+        bail!(
+            "sink `{}` shows what an earlier run wrote up to its checkpoint {checkpoint}, and no checkpoint is found to go on from: \
+             give the `--data-dir` or `--checkpoint-storage` of that run; or replace its rows with `--fresh`",
+            input.sink
+        )
     }
 
     fn status(&self) -> Status {

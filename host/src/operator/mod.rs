@@ -94,6 +94,11 @@ pub trait OperatorFactory: Send + Sync {
     /// The states it keeps, by name. Their numbers come back in `TaskInfo::states`, in this order.
     fn states(&self) -> Vec<StateDeclaration>;
 
+    /// What its states' rows are made for, where those made for something else would be misread.
+    fn made_for(&self) -> Option<String> {
+        None
+    }
+
     /// What its guests report of themselves, over all tasks.
     fn reports(&self) -> Vec<Arc<GuestMetrics>> {
         vec![]

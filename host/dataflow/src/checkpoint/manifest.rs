@@ -65,6 +65,9 @@ pub struct StateEntry {
     /// None where the state stands by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkEntry>,
+    /// What the operator made its rows for, in its words: with another, it would take them for what they are not. None: for anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_for: Option<String>,
 }
 
 /// Says that a state is a fork: where neither side was written since, it has the rows of another.
@@ -215,6 +218,7 @@ mod tests {
                 kind: StateKind::BroadcastMap,
                 version: 1,
                 forked_from: Some(ForkEntry { number: 4, marks: 5 }),
+                made_for: None,
             }],
             next_state: 6,
             savepoint: Some("0c".into()),

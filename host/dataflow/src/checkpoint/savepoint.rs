@@ -131,7 +131,15 @@ mod tests {
     use super::*;
 
     fn entry(number: u32, name: &str, kind: StateKind, version: u32) -> StateEntry {
-        StateEntry { number, operator: "fraud".into(), name: name.into(), kind, version, forked_from: None }
+        StateEntry {
+            number,
+            operator: "fraud".into(),
+            name: name.into(),
+            kind,
+            version,
+            forked_from: None,
+            made_for: None,
+        }
     }
 
     #[test]

@@ -189,7 +189,12 @@ pub const GENERATOR_SOURCE: Group = Group {
         key("out_of_order", "duration", Is("0s"), "Times are shuffled by up to this much."),
         key("stragglers", "share", Is("0"), "Share of records that come much later, 0 to 1."),
         key("straggle", "duration", Is("5m"), "How much later those come at most."),
-        key("duplicates", "share", Is("0"), "Share of records, 0 to 1, in whose place one of the last 100 comes again."),
+        key(
+            "duplicates",
+            "share",
+            Is("0"),
+            "Share of records, 0 to 1, in whose place one of the last 100 comes again.",
+        ),
     ],
 };
 
@@ -410,7 +415,12 @@ pub const SINK: Group = Group {
     keys: &[
         key("input", "reference", Required, "What it reads."),
         key("connector", "`stdout`, `file` or `sqlite`", Required, "Where rows go."),
-        key("columns", "list of columns", Open("all"), "Only these, in this order. A value that is an object, an array or a number beyond 64 bits is null there; a whole value has it."),
+        key(
+            "columns",
+            "list of columns",
+            Open("all"),
+            "Only these, in this order. A value that is an object, an array or a number beyond 64 bits is null there; a whole value has it.",
+        ),
         key("times", "`rfc3339` or `unix_ms`", Is("rfc3339"), "How times are written."),
         key(
             "delivery",

@@ -33,6 +33,7 @@ fn manifest() -> Manifest {
             kind: StateKind::Value,
             version: 1,
             forked_from: None,
+            made_for: None,
         }],
         next_state: 5,
         savepoint: None,
@@ -171,7 +172,15 @@ fn file_of_rows_that_is_damaged_or_gone_names_itself() {
 }
 
 fn shown(kind: StateKind, row: &[u8], bytes: &[u8]) -> Option<serde_json::Value> {
-    let entry = StateEntry { number: 3, operator: "op".into(), name: "st".into(), kind, version: 1, forked_from: None };
+    let entry = StateEntry {
+        number: 3,
+        operator: "op".into(),
+        name: "st".into(),
+        kind,
+        version: 1,
+        forked_from: None,
+        made_for: None,
+    };
     line(kind, row, RowMeta { expiry: NEVER, version: 1 }, bytes).map(|line| line.to_json(&entry))
 }
 

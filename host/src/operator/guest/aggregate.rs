@@ -57,6 +57,10 @@ impl Aggregator for GuestAggregator {
         self.description.accumulator_version
     }
 
+    fn migrates(&self) -> bool {
+        true
+    }
+
     fn supports_retract(&self) -> bool {
         self.description.retracts
     }

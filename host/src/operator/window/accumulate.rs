@@ -15,6 +15,11 @@ pub trait Aggregator: Send + Sync {
     /// Version of its accumulators. Ones of another version go through [`Accumulate::migrate`] before they are used.
     fn version(&self) -> u16;
 
+    /// Whether accumulators of other versions can be understood, so that changing what is computed is no loss.
+    fn migrates(&self) -> bool {
+        false
+    }
+
     /// Whether rows can be taken out again. If not, one that takes another back is put aside.
     fn supports_retract(&self) -> bool;
 

@@ -74,6 +74,13 @@ impl OperatorFactory for WindowFactory {
         }]
     }
 
+    fn made_for(&self) -> Option<String> {
+        Some(match self.aggregator.migrates() {
+            true => self.windows.to_string(),
+            false => format!("{}, aggregates of encoding {:#x}", self.windows, self.aggregator.version()),
+        })
+    }
+
     fn reports(&self) -> Vec<Arc<GuestMetrics>> {
         self.aggregator.reports()
     }
