@@ -2,7 +2,7 @@
 //! it is not known here.
 
 use super::blueprint::Blueprint;
-use super::definition::{DeadLetters, Definition, Delivery, Every};
+use super::definition::{DeadLetters, Definition, Every};
 use super::recovery::recover;
 use super::restore::{Origin, Restored, state_fits};
 use super::run::{Resumed, RunOptions};
@@ -130,10 +130,7 @@ impl Site {
     /// A savepoint may be older than what a target shows already; a checkpoint where a decision was deleted, or an older copy put back.
     fn refuse_repeats(&self, restored: &Restored, applied: &BTreeMap<String, CheckpointId>) -> anyhow::Result<()> {
         let Some(made_of) = restored.checkpoint() else { return Ok(()) };
-        let exact = |name: &String| {
-            let sink = self.definition.sinks.iter().find(|sink| sink.name == *name);
-            sink.is_some_and(|sink| sink.delivery == Delivery::ExactlyOnce)
-        };
+        let exact = |name: &String| self.definition.exact_sinks().any(|exact| exact == name);
         let ahead = applied.iter().find(|(sink, checkpoint)| **checkpoint > made_of && exact(sink));
         let Some((sink, checkpoint)) = ahead.filter(|_| !self.options.repeat_output) else { return Ok(()) };
         let from = match restored.origin() {
@@ -165,9 +162,7 @@ impl Site {
             (storage::state_folder(&self.home), with_state),
             (self.storage.clone(), attempt),
         )?;
-        let exact = |sink: &&super::definition::Sink| sink.delivery == Delivery::ExactlyOnce;
-        let kept = self.definition.sinks.iter().filter(exact).map(|sink| sink.name.as_str());
-        let kept = if self.options.fresh { BTreeSet::new() } else { kept.collect() };
+        let kept = if self.options.fresh { BTreeSet::new() } else { self.definition.exact_sinks().collect() };
         let wired = wire(Wiring {
             job: &self.definition.name,
             blueprint,

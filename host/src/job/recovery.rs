@@ -1,7 +1,7 @@
 //! Which checkpoint a job goes on from: the newest that is whole. Falls back to an earlier one only where nothing is promised
 //! that this would break, or where the user says so.
 
-use super::definition::{Definition, Delivery};
+use super::definition::Definition;
 use crate::checkpoint::{Checkpoints, Damaged};
 use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Manifest};
@@ -46,8 +46,7 @@ impl<'a> Candidates<'a> {
     fn new(checkpoints: &'a Checkpoints, definition: &'a Definition, repeat_output: bool) -> anyhow::Result<Self> {
         let mut left = checkpoints.decided()?;
         left.reverse();
-        let exact = definition.sinks.iter().filter(|sink| sink.delivery == Delivery::ExactlyOnce);
-        let exact = exact.map(|sink| sink.name.as_str()).collect();
+        let exact = definition.exact_sinks().collect();
         Ok(Self { checkpoints, left, trying: None, damaged: vec![], exact, repeat_output })
     }
 

@@ -61,6 +61,14 @@ pub struct Definition {
     pub sinks: Vec<Sink>,
 }
 
+impl Definition {
+    /// Names of the sinks whose rows must neither be lost nor come twice.
+    pub fn exact_sinks(&self) -> impl Iterator<Item = &str> {
+        let exact = self.sinks.iter().filter(|sink| sink.delivery == Delivery::ExactlyOnce);
+        exact.map(|sink| sink.name.as_str())
+    }
+}
+
 /// When and how checkpoints are taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
