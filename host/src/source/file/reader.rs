@@ -191,11 +191,7 @@ impl Reader {
             if is_full || end - at > self.record_bytes_max {
                 break;
             }
-            let record = &slab[at..end];
-            let text = record.strip_suffix(b"\r").unwrap_or(record);
-            if !framing::is_blank(self.format, text) {
-                framed.spans.push(Span { from: at as u32, to: (at + text.len()) as u32, line });
-            }
+            framed.spans.extend(span(self.format, &slab[at..end], at, line));
             (at, line) = (end + 1, line + 1);
         }
         self.at = at;
@@ -242,15 +238,11 @@ impl Reader {
     #[inline]
     fn take_record(&mut self, length: usize, line_end: usize, framed: &mut Framed) {
         let record = &self.slab[self.at..self.at + length];
-        let text = record.strip_suffix(b"\r").unwrap_or(record);
         let lines = match self.format {
             Format::Csv => memchr_iter(b'\n', record).count() as u64,
             Format::Json | Format::Lines => 0,
         };
-        if !framing::is_blank(self.format, text) {
-            let (from, to) = (self.at as u32, (self.at + text.len()) as u32);
-            framed.spans.push(Span { from, to, line: self.place.line });
-        }
+        framed.spans.extend(span(self.format, record, self.at, self.place.line));
         self.at += length + line_end;
         self.place.byte += (length + line_end) as u64;
         self.place.line += lines + line_end as u64;
@@ -300,6 +292,14 @@ impl Reader {
         self.place.byte += passing.bytes + line_end;
         self.place.line += line_end;
     }
+}
+
+/// The record at `from` without its line end; none if it is blank.
+#[inline]
+fn span(format: Format, record: &[u8], from: usize, line: u64) -> Option<Span> {
+    let text = record.strip_suffix(b"\r").unwrap_or(record);
+    let span = Span { from: from as u32, to: (from + text.len()) as u32, line };
+    (!framing::is_blank(format, text)).then_some(span)
 }
 
 fn dead(line: u64, reason: String, head: &[u8]) -> DeadLetter {
