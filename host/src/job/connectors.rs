@@ -40,7 +40,7 @@ fn file_settings(source: &definition::Source, file: &definition::FileSource) -> 
         },
         follow: file.follow,
         max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
-        event_time: source.event_time.as_ref().map(time_field),
+        event_time: source.event_time_field().map(time_field),
         arrival: source.arrival.as_ref().map(time_field),
         on_bad_record: match source.on_bad_record {
             definition::OnBadRecord::DeadLetter => source::file::OnBadRecord::DeadLetter,
@@ -68,6 +68,7 @@ fn time_field(time: &definition::TimeField) -> source::format::TimeField {
 pub(super) fn source_time(source: &definition::Source) -> SourceTimeSettings {
     let watermark = &source.watermark;
     SourceTimeSettings {
+        by_clock: source.event_time == Some(definition::EventTime::Clock),
         bound_ms: watermark.bound_ms.unwrap_or(0),
         emit: match watermark.emit {
             definition::Emit::PerRecord => Emit::PerRecord,
@@ -131,7 +132,7 @@ fn make_generator(
     };
     let factory = Factory::new(settings, clock)?;
     // Without an event time of its own a source goes by its arrival field, as files do.
-    match source.event_time.as_ref().or(source.arrival.as_ref()) {
+    match source.event_time_field().or(source.arrival.as_ref()) {
         Some(time) => factory.with_event_time(&time.field),
         None => Ok(factory),
     }

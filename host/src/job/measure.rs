@@ -7,7 +7,7 @@ use crate::env::Env;
 use crate::source::{Limit, Polled, Projection, Share, Source};
 use anyhow::Context;
 
-/// The disorder of each file source that has event time, by name.
+/// The disorder of each file source that takes event time from its records, by name.
 ///
 /// # Errors
 /// A source cannot be read.
@@ -16,7 +16,7 @@ pub fn measure(definition: &Definition) -> anyhow::Result<Vec<(String, Disorder)
     let mut measured = vec![];
     for (source, factory) in definition.sources.iter().zip(factories) {
         let is_file = matches!(source.connector, SourceConnector::File(_));
-        if !is_file || source.event_time.is_none() {
+        if !is_file || source.event_time_field().is_none() {
             continue;
         }
         let projection = Projection::default();

@@ -66,7 +66,7 @@ pub enum Polled {
 pub struct Records {
     /// Which partition, as `Source::partitions` names it.
     pub partition: Arc<str>,
-    /// The records: columns as the projection asks, event times in `timestamps`, `origin` set.
+    /// The records: columns as the projection asks, event times in `timestamps` (0 where records have none), `origin` set.
     pub batch: Batch,
     /// Arrival times in ms, one per record; empty where the source does not say.
     pub arrivals: Vec<Timestamp>,

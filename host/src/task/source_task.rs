@@ -203,10 +203,11 @@ impl SourceTask {
     }
 
     fn take(&mut self, records: Records) {
-        let Records { partition, batch, arrivals, mut dead, bytes } = records;
+        let Records { partition, mut batch, arrivals, mut dead, bytes } = records;
         self.metrics.records_in.add((batch.len() + dead.len()) as u64);
         self.metrics.bytes.add(bytes);
         dead.iter_mut().for_each(|letter| letter.node.clone_from(&self.id.node));
+        self.time.stamp(&mut batch, self.env.clock.now_ms());
         let sorted = self.time.sort(batch, &arrivals);
         if let Some(refused) = &sorted.refused {
             let letter = |(row, reason)| DeadLetter::of_row(&self.id.node, refused, row, reason);

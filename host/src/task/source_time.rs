@@ -54,6 +54,8 @@ pub enum WhenAllIdle {
 /// A source's time, as its job says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceTimeSettings {
+    /// A record's time is the clock's when it is read: nothing is late, and time passes without records too.
+    pub by_clock: bool,
     /// How late a record may come after one with a larger timestamp, ms.
     pub bound_ms: i64,
     /// When the watermark is told.
@@ -72,6 +74,8 @@ pub(super) struct SourceTime {
     index: HashMap<Arc<str>, usize>,
     partitions: Vec<PartitionTime>,
     merge: Merge,
+    /// The latest time that a source by the clock has come to. The clock may jump back, this does not.
+    clock: Timestamp,
 }
 
 struct PartitionTime {
@@ -93,7 +97,7 @@ pub(super) struct Sorted {
 impl SourceTime {
     /// Goes on from the positions of a checkpoint.
     pub(super) fn new(settings: SourceTimeSettings) -> Self {
-        Self { settings, index: HashMap::new(), partitions: vec![], merge: Merge::new(0, START) }
+        Self { settings, index: HashMap::new(), partitions: vec![], merge: Merge::new(0, START), clock: START }
     }
 
     /// Makes a partition known; `restored` is its watermark in the checkpoint, `START` where there was none.
@@ -105,6 +109,7 @@ impl SourceTime {
             return;
         }
         let partition = self.merge.add(restored);
+        self.clock = self.clock.max(restored);
         self.index.insert(name.clone(), partition);
         let bounded = BoundedOutOfOrderness::restore(self.settings.bound_ms, restored);
         self.partitions.push(PartitionTime { bounded, finished: false, idle: false, last_record: now });
@@ -117,6 +122,14 @@ impl SourceTime {
     pub(super) fn start(&mut self) -> Option<Timestamp> {
         let slowest = self.merge.slowest().map(|(_, watermark)| watermark)?;
         (self.settings.emit != Emit::AtEnd && slowest != START).then_some(slowest)
+    }
+
+    /// Gives the rows of a source by the clock their time.
+    pub(super) fn stamp(&mut self, batch: &mut Batch, now_ms: i64) {
+        if self.settings.by_clock {
+            self.clock = self.clock.max(now_ms);
+            batch.timestamps.fill(self.clock);
+        }
     }
 
     /// Sorts rows by tolerance; `arrivals` is empty where the source has none.
@@ -167,6 +180,10 @@ impl SourceTime {
             self.merge.active(at);
         }
         let merged = self.merge.advance(at, watermark);
+        if self.settings.by_clock {
+            // No partition can give an earlier time any more.
+            return (self.settings.emit != Emit::AtEnd).then_some(self.clock);
+        }
         self.tell(merged)
     }
 
@@ -210,10 +227,17 @@ impl SourceTime {
         self.merge.all_idle()
     }
 
-    /// Where a wholly idle source that follows the wall clock stands.
-    pub(super) fn idle_watermark(&self, now_ms: i64) -> Option<Timestamp> {
-        let follows = self.settings.when_all_idle == WhenAllIdle::Advance && self.settings.emit != Emit::AtEnd;
-        (follows && self.all_idle()).then(|| now_ms.saturating_sub(self.settings.bound_ms))
+    /// Where a source stands that follows the wall clock and has nothing to read.
+    pub(super) fn idle_watermark(&mut self, now_ms: i64) -> Option<Timestamp> {
+        let follows = self.settings.by_clock || self.settings.when_all_idle == WhenAllIdle::Advance && self.all_idle();
+        if !follows || self.settings.emit == Emit::AtEnd {
+            return None;
+        }
+        if self.settings.by_clock {
+            self.clock = self.clock.max(now_ms);
+            return Some(self.clock);
+        }
+        Some(now_ms.saturating_sub(self.settings.bound_ms))
     }
 
     /// How the watermark is told.
@@ -264,6 +288,7 @@ mod tests {
 
     fn time(settings: impl FnOnce(&mut SourceTimeSettings)) -> SourceTime {
         let mut chosen = SourceTimeSettings {
+            by_clock: false,
             bound_ms: 10,
             emit: Emit::Periodic,
             idle_after: Some(60 * SECOND),
@@ -335,6 +360,22 @@ mod tests {
         let a: Arc<str> = "a".into();
         time.add(&a, START, false, Duration::ZERO);
         assert_eq!(time.observe(&a, &[100], SECOND), None);
+    }
+
+    #[test]
+    fn source_by_the_clock_never_waits_and_never_goes_back() {
+        let mut time = time(|settings| (settings.by_clock, settings.bound_ms) = (true, 0));
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        time.add(&a, START, false, Duration::ZERO);
+        time.add(&b, START, false, Duration::ZERO);
+        let mut stamped = |now_ms| {
+            let mut batch = rows(&[0, 0]);
+            time.stamp(&mut batch, now_ms);
+            let told = time.observe(&a, &batch.timestamps, SECOND);
+            (batch.timestamps, told, time.idle_watermark(now_ms + 5))
+        };
+        assert_eq!(stamped(100), (vec![100, 100], Some(100), Some(105)), "`b` does not hold it back");
+        assert_eq!(stamped(50), (vec![105, 105], Some(105), Some(105)), "the clock was put back");
     }
 
     #[test]

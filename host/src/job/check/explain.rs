@@ -5,8 +5,8 @@ use super::known::{Columns, Components, Outputs, outputs};
 use super::time::sources_of;
 use crate::job::definition::units::DurationText;
 use crate::job::definition::{
-    AggregateFunction, BuiltIn, Component, Definition, Delivery, Emit, Every, Guest, Input, Logic, Mode, Operator,
-    Reference, Sink, SinkConnector, Source, SourceConnector, TimeFormat, WindowKind,
+    AggregateFunction, BuiltIn, Component, Definition, Delivery, Emit, EventTime, Every, Guest, Input, Logic, Mode,
+    Operator, Reference, Sink, SinkConnector, Source, SourceConnector, TimeFormat, WindowKind,
 };
 use dataflow::checkpoint::CheckpointMode;
 use dataflow::record::ValueType;
@@ -67,7 +67,10 @@ fn explain_source(source: &Source) -> String {
         },
     };
     let mut text = format!("\nsource {}: {what}\n", source.name);
-    if let Some(time) = &source.event_time {
+    if let Some(EventTime::Clock) = source.event_time {
+        text.push_str("  time from the clock, as records are read; nothing is late\n");
+    }
+    if let Some(time) = source.event_time_field() {
         let format = match time.format {
             TimeFormat::UnixS => "unix_s",
             TimeFormat::UnixMs => "unix_ms",

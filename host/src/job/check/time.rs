@@ -1,7 +1,7 @@
 //! Event time: whoever needs it gets it, and every watermark can move.
 
 use crate::job::definition::problem::Problem;
-use crate::job::definition::{Definition, Emit, Logic, OnExcess, Operator, Source, SourceConnector};
+use crate::job::definition::{Definition, Emit, EventTime, Logic, OnExcess, Operator, Source, SourceConnector};
 
 pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
     for source in &definition.sources {
@@ -15,7 +15,9 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
                 operator.name, source.name
             );
             let problem = Problem::at(source.place, message);
-            problems.push(problem.hint("e.g. `event_time: { field: /time, format: rfc3339 }`"));
+            problems.push(
+                problem.hint("e.g. `event_time: { field: /time, format: rfc3339 }`, or `event_time: processing_time`"),
+            );
         }
     }
 }
@@ -31,16 +33,26 @@ fn check_source(source: &Source, problems: &mut Vec<Problem>) {
         let message =
             format!("the source `{}` says of no field that it holds a time, and every record needs one", source.name);
         problems.push(Problem::at(source.place, message).hint(
-            "e.g. `event_time: { field: /time, format: rfc3339 }`, or `arrival: { field: /received_at }` where that is all there is",
+            "e.g. `event_time: { field: /time, format: rfc3339 }`, or `arrival: { field: /received_at }` where that is all there \
+             is; without either, `event_time: processing_time` goes by the clock",
         ));
     }
     let watermark = &source.watermark;
-    if source.event_time.is_some() && watermark.bound_ms.is_none() && watermark.emit != Emit::AtEnd {
+    if source.event_time_field().is_some() && watermark.bound_ms.is_none() && watermark.emit != Emit::AtEnd {
         let message = format!("the source `{}` has event time and no bound: how late may records come?", source.name);
         problems.push(Problem::at(source.place, message).hint(
             "e.g. `watermark: { bound: 30s }`; `millstream check --measure` says which bound covers how many; \
              `emit: at_end` needs none",
         ));
+    }
+    if source.event_time == Some(EventTime::Clock) {
+        let key = if source.arrival.is_some() { "arrival" } else { "watermark.bound" };
+        if source.arrival.is_some() || watermark.bound_ms.is_some_and(|bound| bound > 0) {
+            let message = format!("the source `{}` goes by the clock, so its `{key}` means nothing", source.name);
+            problems.push(Problem::at(source.place, message).hint(format!(
+                "leave `{key}` out, or take the time from a field: `event_time: {{ field: /time, format: rfc3339 }}`"
+            )));
+        }
     }
     if watermark.max_drift_ms.is_some() {
         let message = format!("the source `{}` has a `max_drift`, which this version does not keep to", source.name);

@@ -141,7 +141,12 @@ pub const SOURCE: Group = Group {
     says: "Keys of every source, whatever its connector.",
     keys: &[
         key("connector", "`file` or `generator`", Required, "What reads the records."),
-        key("event_time", "map", Open("records have no event time"), "Where a record's time stands."),
+        key(
+            "event_time",
+            "map or `processing_time`",
+            Open("records have no event time"),
+            "Where a record's time stands; `processing_time`: it is what the clock says when the record is read.",
+        ),
         key("arrival", "map", Open("unknown"), "Where the time of arrival stands."),
         key("watermark", "map", Open("its defaults"), "How the watermark follows the records' times."),
         key("tolerance", "map", Open("its defaults"), "How far a record's time may be from its arrival."),
@@ -165,7 +170,7 @@ pub const FILE_SOURCE: Group = Group {
             "format",
             "`json`, `csv` or `lines`",
             Is("json"),
-            "One JSON value per line, CSV with a header, or plain lines. A line has no fields: its time is the line itself, `event_time: { field: \"\" }`.",
+            "One JSON value per line, CSV with a header, or plain lines. A line has no fields: it is the value itself, pointer `\"\"`, and most often goes by `event_time: processing_time`.",
         ),
         key("follow", "boolean", Is("false"), "Go on reading what is appended and the files that appear."),
         key("max_record_bytes", "size", Is("1MiB"), "A longer record is put aside."),

@@ -22,8 +22,8 @@ pub use operator::{
 };
 pub use sink::{Delivery, FileSink, Mode, RowFormat, Sink, SinkConnector, SqliteSink, StdoutSink, Times};
 pub use source::{
-    Emit, FileFormat, FileSource, GeneratorKind, GeneratorSource, OnBadRecord, OnExcess, Source, SourceConnector,
-    TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle,
+    Emit, EventTime, FileFormat, FileSource, GeneratorKind, GeneratorSource, OnBadRecord, OnExcess, Source,
+    SourceConnector, TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle,
 };
 
 use dataflow::checkpoint::CheckpointMode;

@@ -14,9 +14,9 @@ pub struct Source {
     pub place: Place,
     /// What reads the records.
     pub connector: SourceConnector,
-    /// Where a record's event time stands; none: records have no event time (their timestamp is the arrival time if there
-    /// is one), and nothing downstream may need it.
-    pub event_time: Option<TimeField>,
+    /// What a record's event time is; none: records have no event time (their timestamp is the arrival time if there is
+    /// one), and nothing downstream may need it.
+    pub event_time: Option<EventTime>,
     /// Where the time of arrival stands; none: unknown.
     pub arrival: Option<TimeField>,
     /// How the watermark follows the timestamps.
@@ -27,6 +27,25 @@ pub struct Source {
     pub on_bad_record: OnBadRecord,
     /// Tasks; none: as the job says.
     pub parallelism: Option<usize>,
+}
+
+/// What a record's event time is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventTime {
+    /// What stands in this field.
+    Field(TimeField),
+    /// What the clock says when the record is read.
+    Clock,
+}
+
+impl Source {
+    /// The field that the event time is taken from, if it is one.
+    pub fn event_time_field(&self) -> Option<&TimeField> {
+        match &self.event_time {
+            Some(EventTime::Field(field)) => Some(field),
+            Some(EventTime::Clock) | None => None,
+        }
+    }
 }
 
 /// What reads the records, with its own settings.

@@ -58,7 +58,7 @@ fn a_job_file_becomes_plain_data() {
     assert_eq!((job.name.as_str(), job.parallelism, job.max_parallelism), ("rides", 1, 128));
     assert_eq!(job.checkpoint.every, Every::Records(4));
     let source = &job.sources[0];
-    assert_eq!(source.event_time.as_ref().unwrap().format, TimeFormat::Rfc3339);
+    assert_eq!(source.event_time_field().unwrap().format, TimeFormat::Rfc3339);
     assert_eq!((source.watermark.bound_ms, source.watermark.emit), (Some(30_000), Emit::PerRecord));
     assert_eq!(source.watermark.idle_after, Some(Duration::from_secs(60)));
     let SourceConnector::File(file) = &source.connector else { panic!("{source:?}") };

@@ -38,7 +38,7 @@ pub struct Settings {
     /// A longer record is put aside, without ever being held whole.
     #[serde(default = "record_bytes_max_default")]
     pub max_record_bytes: usize,
-    /// Where the event time stands; without it the arrival time is the event time.
+    /// Where the event time stands; without it the arrival time is the event time, and without either it is 0.
     #[serde(default)]
     pub event_time: Option<TimeField>,
     /// Where the arrival time stands.
@@ -77,7 +77,7 @@ impl Factory {
     /// For the source `node` of the job.
     ///
     /// # Errors
-    /// The settings cannot work: no time, no path, a bound out of range.
+    /// The settings cannot work: no path, a bound out of range.
     pub fn new(node: &str, settings: Settings) -> anyhow::Result<Self> {
         ensure!(
             !settings.path.is_empty(),

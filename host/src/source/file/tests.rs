@@ -205,8 +205,6 @@ fn path_that_means_nothing_is_refused_with_a_hint() {
     refused(base.clone(), "matches no file");
     refused(String::new(), "`path` is empty");
     refused(format!("{base}/[a.json"), "is the pattern");
-    let error = Factory::new("rides", Settings { event_time: None, ..settings(base, Format::Json) }).unwrap_err();
-    assert!(error.to_string().contains("neither `event_time` nor `arrival`"));
 }
 
 #[test]

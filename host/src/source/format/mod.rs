@@ -38,7 +38,7 @@ pub enum Format {
 pub struct DecoderSettings {
     /// How records are written.
     pub format: Format,
-    /// Where the event time stands; without it the arrival time is the event time.
+    /// Where the event time stands; without it the arrival time is the event time, and without either it is 0.
     pub event_time: Option<TimeField>,
     /// Where the arrival time stands.
     pub arrival: Option<TimeField>,
@@ -88,13 +88,8 @@ impl DecoderSettings {
     /// Finds what can be found before anything is read.
     ///
     /// # Errors
-    /// No field says when a record happened, or a field is no pointer.
+    /// A field is no pointer.
     pub fn check(&self) -> anyhow::Result<()> {
-        ensure!(
-            self.event_time.is_some() || self.arrival.is_some(),
-            "neither `event_time` nor `arrival` is given, so no record would have a time: add for example \
-             `event_time: {{ field: /requested_at, format: unix_ms }}`"
-        );
         for (name, time) in [("event_time", &self.event_time), ("arrival", &self.arrival)] {
             let Some(TimeField { field, .. }) = time else { continue };
             ensure!(

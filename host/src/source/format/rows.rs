@@ -132,6 +132,7 @@ impl Plan {
         if all.is_ok() {
             match &self.event_time {
                 Some(event_time) => all = read(event_time, &mut batch.timestamps),
+                None if self.arrival.is_none() => batch.timestamps.resize(before + rows, 0),
                 // The arrival is the event time too, unless that has a field of its own.
                 None => batch.timestamps.extend_from_slice(&arrivals[arrivals_before..]),
             }

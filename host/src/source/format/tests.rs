@@ -125,8 +125,18 @@ fn arrival_stands_in_for_a_missing_event_time_setting() {
     let decoded =
         decoder.decode(&Bytes::from_static(text), &[Span { from: 0, to: text.len() as u32, line: 1 }]).unwrap();
     assert_eq!((decoded.batch.timestamps, decoded.arrivals), (vec![1000], vec![1000]));
-    let neither = DecoderSettings { format: Format::Json, event_time: None, arrival: None };
-    assert!(neither.check().unwrap_err().to_string().contains("event_time: { field: /requested_at"));
+}
+
+#[test]
+fn records_of_a_source_without_any_time_have_all_the_same() {
+    for format in [Format::Json, Format::Lines] {
+        let settings = DecoderSettings { format, event_time: None, arrival: None };
+        settings.check().unwrap();
+        let text = b"{}[1]";
+        let spans = [(0, 2), (2, 5)].map(|(from, to)| Span { from, to, line: 1 });
+        let decoded = settings.decoder(&Projection::default()).decode(&Bytes::from_static(text), &spans).unwrap();
+        assert_eq!((decoded.batch.timestamps, decoded.arrivals, decoded.dead), (vec![0, 0], vec![], vec![]));
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use super::super::problem::Problem;
 use super::super::section::{Reader, Section, positive_ms, text};
 use super::super::tree::{Key, Node};
 use super::super::{
-    Emit, FileFormat, FileSource, GeneratorKind, GeneratorSource, OnBadRecord, OnExcess, Source, SourceConnector,
-    TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle, units,
+    Emit, EventTime, FileFormat, FileSource, GeneratorKind, GeneratorSource, OnBadRecord, OnExcess, Source,
+    SourceConnector, TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle, units,
 };
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) fn source(reader: &Reader<'_>, key: &Key, node: &Node) -> Source {
                 max_record_bytes: 1,
             }),
         },
-        event_time: time_field(&section, "event_time"),
+        event_time: event_time(&section),
         arrival: time_field(&section, "arrival"),
         watermark: watermark(&section.section("watermark", &keys::WATERMARK)),
         tolerance: tolerance(&section.section("tolerance", &keys::TOLERANCE)),
@@ -111,6 +111,13 @@ fn rate(node: &Node) -> Result<Option<f64>, String> {
     let number = text.strip_suffix("/s").and_then(|number| number.trim().parse::<f64>().ok());
     let number = number.filter(|number| number.is_finite() && *number > 0.0);
     number.map(Some).ok_or_else(|| "a rate is written as records per second, e.g. `1000/s`, or `unlimited`".into())
+}
+
+fn event_time(section: &Section<'_>) -> Option<EventTime> {
+    if section.node("event_time").is_some_and(|node| text(node).is_ok_and(|word| word == "processing_time")) {
+        return Some(EventTime::Clock);
+    }
+    time_field(section, "event_time").map(EventTime::Field)
 }
 
 fn time_field(section: &Section<'_>, name: &str) -> Option<TimeField> {
