@@ -5,19 +5,27 @@ use super::pace::Pace;
 use crate::env::WaitPoint;
 use dataflow::element::{Barrier, Cut, Element};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A channel between two tasks that holds about `bytes_max`, and less when that is more than its receiver takes in a second.
 pub fn channel(bytes_max: usize, sender: Arc<WaitPoint>, receiver: Arc<WaitPoint>) -> (Sender, Receiver) {
-    let queue = Mutex::new(Queue { bytes_max, ..Queue::default() });
-    let shared = Arc::new(Shared { queue, overtaken: AtomicBool::new(false), sender, receiver });
-    (Sender { shared: shared.clone() }, Receiver { shared, pace: Pace::new(bytes_max) })
+    let pace = Pace::new(bytes_max);
+    let shared = Arc::new(Shared {
+        queue: Mutex::default(),
+        bytes_max: AtomicUsize::new(pace.bytes_max()),
+        overtaken: AtomicBool::new(false),
+        sender,
+        receiver,
+    });
+    (Sender { shared: shared.clone() }, Receiver { shared, pace })
 }
 
 struct Shared {
     queue: Mutex<Queue>,
+    /// What the receiver's pace allows: written by it alone.
+    bytes_max: AtomicUsize,
     /// `Queue::overtaking` is there: looked at without the lock.
     overtaken: AtomicBool,
     sender: Arc<WaitPoint>,
@@ -28,7 +36,6 @@ struct Shared {
 struct Queue {
     elements: VecDeque<Element>,
     bytes: usize,
-    bytes_max: usize,
     /// Elements ever sent, and ever received.
     sent: u64,
     received: u64,
@@ -70,8 +77,8 @@ impl Queue {
     }
 
     /// Woken at half, not at the first byte of room: fewer switches between the two threads.
-    fn wakes_sender(&mut self) -> bool {
-        let wake = self.refused && self.bytes <= self.bytes_max / 2;
+    fn wakes_sender(&mut self, bytes_max: usize) -> bool {
+        let wake = self.refused && self.bytes <= bytes_max / 2;
         self.refused &= !wake;
         wake
     }
@@ -101,7 +108,7 @@ impl Sender {
         if queue.receiver_gone {
             return Err(SendError::Closed);
         }
-        if queue.bytes >= queue.bytes_max {
+        if queue.bytes >= self.bytes_max() {
             queue.refused = true;
             return Err(SendError::Full(element));
         }
@@ -127,8 +134,13 @@ impl Sender {
     /// Whether the next element would be taken. The sender's wait point hears when that changes.
     pub fn has_room(&self) -> bool {
         let mut queue = self.shared.lock();
-        queue.refused = queue.bytes >= queue.bytes_max;
+        queue.refused = queue.bytes >= self.bytes_max();
         !queue.refused
+    }
+
+    /// Bytes that the channel may hold now.
+    pub fn bytes_max(&self) -> usize {
+        self.shared.bytes_max.load(Ordering::Relaxed)
     }
 }
 
@@ -160,8 +172,8 @@ impl Receiver {
             }
             None => self.pace.ran_empty(),
         }
-        queue.bytes_max = self.pace.bytes_max();
-        let wake = queue.wakes_sender();
+        self.shared.bytes_max.store(self.pace.bytes_max(), Ordering::Relaxed);
+        let wake = queue.wakes_sender(self.pace.bytes_max());
         drop(queue);
         if wake {
             self.shared.sender.notify();
@@ -259,20 +271,22 @@ mod tests {
         let clock = ManualClock::default();
         let (sender, mut receiver) = pair(1 << 20);
         let batch = || {
-            let batch = Batch { timestamps: vec![0; 2048], ..Batch::default() };
-            Element::Batch(Box::new(batch)) // 16 KiB
+            let batch = Batch { timestamps: vec![0; 512], ..Batch::default() };
+            Element::Batch(Box::new(batch)) // 4 KiB
         };
         let fill = |sender: &Sender| std::iter::from_fn(|| sender.send(batch()).ok()).count();
-        assert_eq!(fill(&sender), 64);
-        for _ in 0..8 {
+        assert_eq!(fill(&sender), 4, "16 KiB before anything is known of the receiver");
+        (0..5).for_each(|_| drop(receiver.receive(clock.monotonic())));
+        assert_eq!(fill(&sender), 8, "twice that, since it ran empty");
+        for _ in 0..6 {
             assert!(receiver.receive(clock.monotonic()).is_some());
-            clock.advance(125);
+            clock.advance(250);
         }
-        assert_eq!(fill(&sender), 0, "56 of 16 KiB wait, for a receiver that takes 8 in a second");
+        assert_eq!(fill(&sender), 2, "2 of 4 KiB wait, for a receiver that takes 4 in a second");
         while receiver.receive(clock.monotonic()).is_some() {
-            clock.advance(125);
+            clock.advance(250);
         }
-        assert_eq!(fill(&sender), 16, "twice what a second takes, since it ran empty");
+        assert_eq!(fill(&sender), 8, "twice what a second takes, since it ran empty");
     }
 
     fn overtaking(checkpoint: u64) -> Barrier {

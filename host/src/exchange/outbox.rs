@@ -106,6 +106,11 @@ impl Outbox {
         !self.forced
     }
 
+    /// Bytes that the channel of the slowest reading task may hold: what a batch should not be larger than.
+    pub fn bytes_max(&self) -> usize {
+        self.senders.iter().map(Sender::bytes_max).min().unwrap_or(usize::MAX)
+    }
+
     /// Whether a reading task is gone: the job is being taken down.
     pub fn is_closed(&self) -> bool {
         self.closed

@@ -9,8 +9,9 @@ const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// The receiver is measured over at least so long.
 const MEASURE: Duration = Duration::from_millis(250);
 
-/// Bytes that a channel may always hold, however slow its receiver.
-pub(super) const BYTES_MIN: usize = 64 << 10;
+/// Bytes that a channel may always hold, however slow its receiver. It begins with them: what piles up before a slow receiver was
+/// measured would be in the way of the first barriers.
+pub(super) const BYTES_MIN: usize = 16 << 10;
 
 /// The receiver's rate, measured while there is something to receive, and the bound that follows from it.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +23,9 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Nothing is known yet: the channel may hold `most` bytes.
+    /// Of a channel that may hold `most` bytes once its receiver has turned out to be fast enough.
     pub(super) fn new(most: usize) -> Self {
-        Self { most, bytes_max: most, since: None, received: 0 }
+        Self { most, bytes_max: most.min(BYTES_MIN), since: None, received: 0 }
     }
 
     /// Bytes that the channel may hold.
@@ -81,7 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn bound_stays_between_its_floor_and_what_it_began_with() {
+    fn bound_begins_at_its_floor_and_stays_between_that_and_the_most() {
+        assert_eq!(Pace::new(MOST).bytes_max(), BYTES_MIN);
         assert_eq!(after(&mut Pace::new(MOST), 3, 100, 60_000), BYTES_MIN);
         assert_eq!(after(&mut Pace::new(MOST), 1_000, 1 << 20, 1), MOST);
         assert_eq!(after(&mut Pace::new(100), 3, 1, 60_000), 100, "a channel that is smaller than the floor stays so");

@@ -41,6 +41,11 @@ impl Port {
         left == 0
     }
 
+    /// Bytes that the channel of the slowest reader may hold: what a batch should not be larger than.
+    pub fn bytes_max(&self) -> usize {
+        self.edges.iter().map(Outbox::bytes_max).min().unwrap_or(usize::MAX)
+    }
+
     /// Whether a reader is gone: the job is being taken down.
     pub fn is_closed(&self) -> bool {
         self.edges.iter().any(Outbox::is_closed)

@@ -175,7 +175,8 @@ impl SourceTask {
 
     /// Reads once; how long to wait before the next time, if at all.
     fn poll(&mut self, passage: usize) -> anyhow::Result<Option<Option<Duration>>> {
-        let polled = self.source.poll(Limit { records: passage, bytes: BATCH_BYTES_MAX })?;
+        let bytes = BATCH_BYTES_MAX.min(self.outputs.main.bytes_max());
+        let polled = self.source.poll(Limit { records: passage, bytes })?;
         let read = if let Polled::Records(records) = &polled { records.batch.len() + records.dead.len() } else { 0 };
         self.gate.give_back(passage.saturating_sub(read));
         match polled {
