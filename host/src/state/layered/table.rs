@@ -2,7 +2,8 @@
 
 use super::hashed::Hashed;
 use super::row::{Row, RowRef, stored_size};
-use crate::state::{Access, RowMeta};
+use crate::state::{Access, NEVER, RowMeta};
+use dataflow::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -29,6 +30,10 @@ pub(in crate::state) struct Table {
     pub(in crate::state) bytes: u64,
     /// Writes since the last sweep.
     pub(in crate::state) writes: u64,
+    /// Rows that the last sweep left.
+    kept: u64,
+    /// No row expires before this.
+    earliest: Timestamp,
 }
 
 /// A row that is looked for, hashed once for all layers.
@@ -71,7 +76,7 @@ impl Table {
             Access::Ordered => Rows::Ordered(BTreeSet::new()),
             Access::Sliced => Rows::Sliced(BTreeMap::new()),
         };
-        Self { rows, live: 0, entries: 0, bytes: 0, writes: 0 }
+        Self { rows, live: 0, entries: 0, bytes: 0, writes: 0, kept: 0, earliest: NEVER }
     }
 
     #[inline]
@@ -86,6 +91,7 @@ impl Table {
     /// Writes a row; without bytes a tombstone.
     pub(in crate::state) fn put(&mut self, probe: &Probe<'_>, meta: RowMeta, bytes: Option<&[u8]>) {
         self.writes += 1;
+        self.earliest = self.earliest.min(meta.expiry);
         let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
         weight.add(probe.row, bytes);
         let rows = match &mut self.rows {
@@ -133,13 +139,26 @@ impl Table {
         }
     }
 
+    /// Whether some row may have expired.
+    pub(in crate::state) fn may_have_expired(&self, clock: Timestamp) -> bool {
+        self.earliest <= clock
+    }
+
+    /// Whether a sweep costs no more than the writes since the last one did: so expired rows are never many more than the others,
+    /// also where each key is written once.
+    pub(in crate::state) fn is_worth_a_sweep(&self, clock: Timestamp) -> bool {
+        self.may_have_expired(clock) && self.writes > self.kept
+    }
+
     /// Drops rows whose stamp lies at or below `clock`; returns their bytes.
-    pub(in crate::state) fn sweep(&mut self, clock: i64) -> u64 {
-        let before = self.bytes;
+    pub(in crate::state) fn sweep(&mut self, clock: Timestamp) -> u64 {
+        let (before, mut earliest) = (self.bytes, NEVER);
         let mut weight = Weight { live: &mut self.live, entries: &mut self.entries, bytes: &mut self.bytes };
         let mut keep = |row: RowRef<'_>| {
             let keep = row.meta().expiry > clock;
-            if !keep {
+            if keep {
+                earliest = earliest.min(row.meta().expiry);
+            } else {
                 weight.take(row);
             }
             keep
@@ -152,7 +171,7 @@ impl Table {
                 !rows.is_empty()
             }),
         }
-        self.writes = 0;
+        (self.writes, self.kept, self.earliest) = (0, self.entries, earliest);
         before - self.bytes
     }
 }

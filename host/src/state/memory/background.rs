@@ -4,7 +4,7 @@
 use super::base::{Base, Restored};
 use super::snapshot_file::FileWriter;
 use crate::checkpoint::{CheckpointStorage, entry};
-use crate::state::layered::{Answers, Frozen, Layer, Worker};
+use crate::state::layered::{Answers, Frozen, Layer, Table, Worker};
 use anyhow::Context;
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
@@ -117,7 +117,7 @@ impl Background {
         let mut file = FileWriter::new();
         for (number, state) in self.base.states() {
             for (group, at) in groups.clone().zip(0..) {
-                self.base.sweep(&state, at);
+                self.base.sweep(&state, at, Table::may_have_expired);
                 for (_, row) in state.read(at).iter() {
                     file.push(KeyGroup(group), number, row);
                 }

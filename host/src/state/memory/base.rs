@@ -10,10 +10,10 @@ use crate::state::{
 };
 use dataflow::checkpoint::FileEntry;
 use dataflow::key::KeyGroup;
-use dataflow::time::Clock;
+use dataflow::time::{Clock, Timestamp};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Rows applied under one taking of a lock.
@@ -30,6 +30,8 @@ pub(in crate::state) struct Base {
     states: RwLock<BTreeMap<StateNumber, Arc<BaseState>>>,
     /// As they stood when the layer applied last was frozen: what a snapshot drops has expired at its own time.
     clocks: Mutex<Clocks>,
+    /// Layers applied: which table's turn it is.
+    turn: AtomicUsize,
     rows: AtomicU64,
     bytes: AtomicU64,
     expired: AtomicU64,
@@ -78,6 +80,7 @@ impl Base {
             groups,
             states: RwLock::default(),
             clocks: Mutex::default(),
+            turn: AtomicUsize::new(0),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             expired: AtomicU64::new(0),
@@ -101,8 +104,8 @@ impl Base {
         states.entry(number).or_insert_with(undeclared).clone()
     }
 
-    /// Makes a layer, frozen when the clocks stood so, part of the base; drops expired rows where the writes have outgrown
-    /// the rows.
+    /// Makes a layer, frozen when the clocks stood so, part of the base; drops expired rows of tables that were written to, and of
+    /// one more, in turn, so that a state nobody writes to becomes empty too.
     pub(super) fn apply(&self, layer: &Layer, clocks: Clocks) {
         *self.clocks.lock().unwrap_or_else(PoisonError::into_inner) = clocks;
         for (number, group, written) in layer.tables().filter(|(_, _, written)| written.entries > 0) {
@@ -119,20 +122,18 @@ impl Base {
                     }
                 });
             }
-            let grown = {
-                let table = state.read(group);
-                table.writes > table.entries
-            };
-            if grown {
-                self.sweep(&state, group);
-            }
+            self.sweep(&state, group, Table::is_worth_a_sweep);
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.groups.len().max(1);
+        for (_, state) in self.states() {
+            self.sweep(&state, turn, Table::may_have_expired);
         }
     }
 
-    /// Drops the expired rows of one table.
-    pub(super) fn sweep(&self, state: &BaseState, group: usize) {
+    /// Drops the expired rows of one table, if `is_due` says so at the time of its clock.
+    pub(super) fn sweep(&self, state: &BaseState, group: usize, is_due: impl Fn(&Table, Timestamp) -> bool) {
         let clocks = *self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(clock) = clocks.of(state.ttl) else { return };
+        let Some(clock) = clocks.of(state.ttl).filter(|&clock| is_due(&state.read(group), clock)) else { return };
         let freed = self.change(state, group, |table| table.sweep(clock));
         layered::Base::count_expired(self, freed);
     }

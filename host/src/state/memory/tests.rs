@@ -202,6 +202,30 @@ fn expired_rows_are_freed_without_checkpoints() {
 }
 
 #[test]
+fn expired_rows_of_keys_written_once_are_freed_at_checkpoints() {
+    let storage = Arc::new(MemoryStorage::default());
+    let mut backend = backend(&storage, "1", 1 << 20, Arc::default());
+    let ttl = Ttl { ms: 100, clock: Clock::EventTime, renewed_by_reads: false };
+    backend.register(STATE, &declaration(Some(ttl)));
+    let mut most = 0;
+    for time in 0..3_000i64 {
+        backend.put(at(&time.to_le_bytes()), meta(time + 100), &[0; 100]);
+        backend.advance(time, 0);
+        if time % 50 == 49 {
+            snapshot(&mut backend, time as u64).unwrap();
+            most = most.max(backend.sizes().rows);
+        }
+    }
+    // A hundred are alive at a time, and as many again may wait for the sweep, beside the fifty written last.
+    assert!((100..=250).contains(&most), "{most} rows at most");
+    backend.advance(10_000, 0);
+    for checkpoint in 10_001..10_005 {
+        snapshot(&mut backend, checkpoint).unwrap();
+    }
+    assert_eq!(backend.sizes().rows, 0, "each of the four groups had its turn, and nobody wrote");
+}
+
+#[test]
 fn snapshot_keeps_rows_that_expire_after_it_was_asked_for() {
     let storage = Arc::new(MemoryStorage::default());
     let ttl = Ttl { ms: 10, clock: Clock::EventTime, renewed_by_reads: false };
