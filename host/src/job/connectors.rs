@@ -33,6 +33,7 @@ fn file_settings(source: &definition::Source, file: &definition::FileSource) -> 
     use source::format::Format;
     source::file::Settings {
         path: file.path.to_string_lossy().into_owned(),
+        folder: file.folder.clone(),
         format: match file.format {
             definition::FileFormat::Json => Format::Json,
             definition::FileFormat::Csv => Format::Csv,

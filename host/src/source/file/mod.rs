@@ -12,7 +12,7 @@ use super::format::{DecoderSettings, Format, TimeField};
 use super::{Share, Source, SourceFactory};
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest record unless the job says otherwise.
@@ -28,6 +28,9 @@ pub struct Settings {
     /// A file, a pattern with `*`, `?`, `[…]` or `**`, or a directory: then all regular files directly in it whose names
     /// do not begin with a dot.
     pub path: String,
+    /// A file in it or below is a partition of the name that it has from here, others of their whole path: so a job that is moved
+    /// with its files goes on where it was.
+    pub folder: PathBuf,
     /// How records are written.
     pub format: Format,
     /// Go on when the end is reached: files grow, and new ones appear. A file that is replaced by another of its name is
@@ -134,6 +137,10 @@ impl SourceFactory for Factory {
 }
 
 impl Settings {
+    fn partition_name(&self, path: &Path) -> String {
+        path.strip_prefix(&self.folder).unwrap_or(path).display().to_string()
+    }
+
     fn decoder(&self) -> DecoderSettings {
         DecoderSettings { format: self.format, event_time: self.event_time.clone(), arrival: self.arrival.clone() }
     }

@@ -66,9 +66,8 @@ pub(super) enum Turn {
 }
 
 impl Partition {
-    pub(super) fn new(path: PathBuf) -> Self {
-        let name = path.display().to_string().into();
-        Self { name, path, position: Position::START, finished: false, open: None }
+    pub(super) fn new(name: String, path: PathBuf) -> Self {
+        Self { name: name.into(), path, position: Position::START, finished: false, open: None }
     }
 
     /// Goes on from where a checkpoint says.
@@ -171,7 +170,7 @@ impl Partition {
             && shared.settings.on_bad_record == OnBadRecord::Fail
         {
             let line = letter.place.unwrap_or(0);
-            bail!(Permanent(format!("`{}`, line {line}: {}", self.name, letter.reason)));
+            bail!(Permanent(format!("`{}`, line {line}: {}", self.path.display(), letter.reason)));
         }
         if batch.columns.is_empty() {
             batch.columns = shared.projection.schema.columns(0);
@@ -212,9 +211,9 @@ impl Partition {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Err("it was listed, but was gone when its turn came".into()));
             }
-            Err(error) => return Err(error).with_context(|| format!("opening `{}`", self.name)),
+            Err(error) => return Err(error).with_context(|| format!("opening `{}`", self.path.display())),
         };
-        let metadata = file.metadata().with_context(|| format!("looking at `{}`", self.name))?;
+        let metadata = file.metadata().with_context(|| format!("looking at `{}`", self.path.display()))?;
         let compression = match Compression::of(&self.path, &file) {
             Ok(compression) => compression,
             Err(error) => return Ok(Err(format!("reading it failed: {error}"))),
@@ -222,7 +221,7 @@ impl Partition {
         ensure!(
             !shared.settings.follow || matches!(compression, Compression::None),
             "`{}` is compressed: such a file is complete and cannot be followed; leave it out of `path` or set `follow: false`",
-            self.name
+            self.path.display()
         );
         let settings = &shared.settings;
         let mut decoder = settings.decoder().decoder(&shared.projection);
@@ -237,7 +236,7 @@ impl Partition {
             Ok(Err(size)) => bail!(
                 "the checkpoint says that `{}` was read up to byte {}, but it has only {size}: it was replaced or cut. Put \
                  the old file back, or start over with `--fresh`",
-                self.name,
+                self.path.display(),
                 self.position.byte
             ),
             Err(error) => return Ok(Err(format!("reading it failed: {error}"))),
@@ -277,7 +276,7 @@ impl Partition {
         let metadata = match self.path.metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Fate::Ends),
-            Err(error) => return Err(error).with_context(|| format!("looking at `{}`", self.name)),
+            Err(error) => return Err(error).with_context(|| format!("looking at `{}`", self.path.display())),
         };
         if (metadata.dev(), metadata.ino()) != open.identity {
             return Ok(Fate::Ends);
@@ -287,7 +286,7 @@ impl Partition {
             metadata.len() >= read_to,
             "`{}` was cut to {} bytes while it was followed, and had been read up to byte {read_to}: what to read next \
              cannot be known. Rotate logs by renaming them to a name outside `path`, or start over with `--fresh`",
-            self.name,
+            self.path.display(),
             metadata.len()
         );
         Ok(Fate::Stays)

@@ -6,7 +6,7 @@ use super::reader::Blocks;
 use crate::source::{self, Limit, Polled, Share, Source};
 use anyhow::ensure;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,13 +42,16 @@ pub(super) struct FileShare {
 
 impl FileShare {
     pub(super) fn new(shared: Shared, files: Vec<PathBuf>, share: Share<'_>) -> anyhow::Result<Self> {
-        let follow = shared.settings.follow;
+        let settings = shared.settings.clone();
+        let follow = settings.follow;
         let mut known: BTreeMap<String, PathBuf> =
-            files.into_iter().map(|path| (path.display().to_string(), path)).collect();
-        let before: BTreeMap<&str, &source::Partition> =
-            share.positions.iter().map(|partition| (&*partition.name, partition)).collect();
-        for &name in before.keys() {
-            known.entry(name.to_string()).or_insert_with(|| PathBuf::from(name));
+            files.into_iter().map(|path| (settings.partition_name(&path), path)).collect();
+        // A checkpoint of an earlier version has whole paths.
+        let name = |partition: &source::Partition| settings.partition_name(Path::new(&*partition.name));
+        let before: BTreeMap<String, &source::Partition> =
+            share.positions.iter().map(|partition| (name(partition), partition)).collect();
+        for name in before.keys() {
+            known.entry(name.clone()).or_insert_with(|| settings.folder.join(name));
         }
         let mut this = Self {
             shared,
@@ -69,8 +72,8 @@ impl FileShare {
             }
             // A followed file is finished when it is gone: one that is there again is another.
             let is_back = |position: &source::Partition| follow && position.finished && path.exists();
-            let position = before.get(&*name).filter(|position| !is_back(position));
-            let mut partition = Partition::new(path);
+            let position = before.get(&name).filter(|position| !is_back(position));
+            let mut partition = Partition::new(name, path);
             if let Some(position) = position {
                 partition.go_on_from(position)?;
             }
@@ -111,7 +114,7 @@ impl FileShare {
     fn look_for_files(&mut self) -> anyhow::Result<()> {
         self.polls_since_listing = 0;
         for path in listing::followed_files(&self.shared.settings.path)? {
-            let partition = Partition::new(path);
+            let partition = Partition::new(self.shared.settings.partition_name(&path), path);
             let is_known = |known: &Partition| known.name == partition.name;
             if self.follows(&partition.name) && !self.reading.iter().chain(&self.waiting).any(is_known) {
                 self.finished.retain(|gone| gone.name != partition.name);

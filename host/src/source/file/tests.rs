@@ -14,6 +14,7 @@ fn settings(path: impl AsRef<Path>, format: Format) -> Settings {
     let field = if format == Format::Lines { "" } else { "/t" };
     Settings {
         path: path.as_ref().display().to_string(),
+        folder: path.as_ref().parent().unwrap_or(path.as_ref()).to_path_buf(),
         format,
         follow: false,
         max_record_bytes: RECORD_BYTES_MAX_DEFAULT,
@@ -143,7 +144,7 @@ fn ten_megabyte_line_is_put_aside_with_its_line_and_first_bytes() {
         let letter = read.iter().flat_map(|records| &records.dead).next().unwrap();
         assert_eq!(
             (letter.place, letter.node.as_str(), letter.partition.as_deref()),
-            (Some(2), "rides", path.to_str())
+            (Some(2), "rides", Some("rides.json"))
         );
         assert!(letter.reason.starts_with("the record has 100000"), "{}", letter.reason);
         assert_eq!(letter.value.as_deref(), Some(&long.as_bytes()[..1024]));
@@ -218,6 +219,25 @@ fn position_behind_the_end_of_its_file_is_refused() {
         let error = open(&settings(&path, Format::Json), &positions).err().unwrap().to_string();
         assert!(error.contains("rides.json` was read up to byte 80, but it has only 8"), "{error}");
     }
+}
+
+#[test]
+fn files_that_move_with_their_job_are_read_on() {
+    let directory = TempDir::new().unwrap();
+    let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+    fs::create_dir_all(old.join("rides")).unwrap();
+    (0..3).for_each(|file| fs::write(old.join(format!("rides/{file}")), "{\"t\":1}\n{\"t\":2}\n").unwrap());
+    let at = |folder: &Path| Settings { folder: folder.into(), ..settings(folder.join("rides"), Format::Json) };
+    let mut source = open(&at(&old), &[]).unwrap();
+    // One line of each file.
+    (0..3).for_each(|_| drop(source.poll(Limit { records: 1, bytes: 1 << 20 }).unwrap()));
+    let positions = source.partitions();
+    assert_eq!(
+        positions.iter().map(|partition| &*partition.name).collect::<Vec<_>>(),
+        ["rides/0", "rides/1", "rides/2"]
+    );
+    fs::rename(&old, &new).unwrap();
+    assert_eq!(times(&drain(&mut *open(&at(&new), &positions).unwrap()).unwrap()), [2, 2, 2]);
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(super) fn source(reader: &Reader<'_>, key: &Key, node: &Node) -> Source {
             Some(Connector::File) => SourceConnector::File(file(&section)),
             None => SourceConnector::File(FileSource {
                 path: reader.folder.to_path_buf(),
+                folder: reader.folder.to_path_buf(),
                 format: FileFormat::Json,
                 follow: false,
                 max_record_bytes: 1,
@@ -68,6 +69,7 @@ pub(super) fn connector<T: Copy>(section: &Section<'_>, choices: &[(&str, T)], l
 fn file(section: &Section<'_>) -> FileSource {
     FileSource {
         path: section.path("path"),
+        folder: section.reader.folder.to_path_buf(),
         format: section
             .choice("format", &[("json", FileFormat::Json), ("csv", FileFormat::Csv), ("lines", FileFormat::Lines)]),
         follow: section.boolean("follow"),
