@@ -24,7 +24,7 @@ enum Summed {
 impl Statements<'_> {
     /// Every row is new.
     pub(super) fn append(&self) -> String {
-        self.insert_with(|_| "")
+        self.insert_with(|at| format!("?{at}"))
     }
 
     /// The row with the same key is replaced.
@@ -34,15 +34,20 @@ impl Statements<'_> {
 
     /// Numbers are added to the row with the same key; `sign` before each number: `-` to subtract.
     pub(super) fn add(&self, sign: &'static str) -> String {
-        let insert = self.insert_with(|at| if self.summed(at) == Summed::Always { sign } else { "" });
+        let insert = self.insert_with(|parameter| match self.summed(parameter - 1) {
+            Summed::Always => format!("{sign}?{parameter}"),
+            // A sign before a text would make a number of it.
+            Summed::Numbers if !sign.is_empty() => format!(
+                "CASE WHEN typeof(?{parameter}) IN ('integer', 'real') THEN {sign}?{parameter} ELSE ?{parameter} END"
+            ),
+            Summed::Numbers | Summed::Never => format!("?{parameter}"),
+        });
         let table = quoted(self.table);
-        // A sign before a text would make a number of it.
-        let minus = if sign.is_empty() { "+" } else { sign };
         self.on_conflict(&insert, |at, name| match self.summed(at) {
             Summed::Always => format!("{name} = coalesce({table}.{name}, 0) + coalesce(excluded.{name}, 0)"),
             Summed::Numbers => format!(
                 "{name} = CASE WHEN typeof(excluded.{name}) IN ('integer', 'real') AND typeof({table}.{name}) IN \
-                 ('integer', 'real') THEN {table}.{name} {minus} excluded.{name} ELSE excluded.{name} END"
+                 ('integer', 'real') THEN {table}.{name} + excluded.{name} ELSE excluded.{name} END"
             ),
             Summed::Never => format!("{name} = excluded.{name}"),
         })
@@ -67,9 +72,10 @@ impl Statements<'_> {
         }
     }
 
-    fn insert_with(&self, sign: impl Fn(usize) -> &'static str) -> String {
+    /// `value` is given the parameter's number, from 1.
+    fn insert_with(&self, value: impl Fn(usize) -> String) -> String {
         let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
-        let values: Vec<String> = (0..names.len()).map(|at| format!("{}?{}", sign(at), at + 1)).collect();
+        let values: Vec<String> = (1..=names.len()).map(value).collect();
         format!("INSERT INTO {} ({}) VALUES ({})", quoted(self.table), names.join(", "), values.join(", "))
     }
 

@@ -128,15 +128,26 @@ fn add_sums_the_numbers_of_a_source_whose_columns_have_values_of_any_type() {
     let mut database = Database::with(Mode::Add, false);
     database.settings.key = vec!["id".into()];
     let mut columns = input.schema.columns(0);
-    for (n, word) in [(Value::Int(1), "a"), (Value::Float(2.5), "b"), (Value::Int(4), "7")] {
-        let values = [Value::Text("x"), n, Value::Text(word)];
+    let rows = [
+        ("x", Value::Int(1), "a"),
+        ("x", Value::Float(2.5), "b"),
+        ("x", Value::Int(4), "7"),
+        ("y", Value::Int(3), "8"),
+    ];
+    for (id, n, word) in rows {
+        let values = [Value::Text(id), n, Value::Text(word)];
         columns.iter_mut().zip(values).for_each(|(column, value)| assert!(column.push(value)));
     }
+    // The first of `y` is taken back before it comes.
+    let changes = [Change::Insert, Change::Insert, Change::Insert, Change::Retract].to_vec();
     let mut sink = database.factory().open(&input).unwrap();
-    sink.write(&Batch { timestamps: vec![0; 3], columns, ..Batch::default() }).unwrap();
+    sink.write(&Batch { timestamps: vec![0; 4], changes, columns, ..Batch::default() }).unwrap();
     let payload = sink.stage(CheckpointId(1)).unwrap();
     sink.apply(CheckpointId(1), &payload).unwrap();
-    assert_eq!(database.texts("SELECT json_array(id, n, word) FROM rides"), [r#"["x",7.5,"7"]"#]);
+    assert_eq!(
+        database.texts("SELECT json_array(id, n, word) FROM rides ORDER BY id"),
+        [r#"["x",7.5,"7"]"#, r#"["y",-3,"8"]"#]
+    );
 }
 
 #[test]
