@@ -230,6 +230,15 @@ impl Stage {
         self.command(&[&["state"], arguments].concat()).output().expect("the program starts")
     }
 
+    /// `millstream state export` into a pipe whose reader has gone.
+    pub(crate) fn export_to_nobody(&self, savepoint: &str) -> Output {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = self.command(&["state", "export", savepoint]);
+        let export = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the program starts");
+        export.wait_with_output().expect("it ends")
+    }
+
     /// Changes a line of the job file.
     pub(crate) fn replace(&self, line: &str, by: &str) {
         let path = self.folder.path().join(self.file());
