@@ -161,6 +161,20 @@ fn savepoint_that_is_damaged_or_unknown_is_refused_by_name() {
     assert!(refusal(Arc::new(MemoryStorage::default())).contains("`here` is no savepoint: it has no `savepoint.json`"));
 }
 
+/// As a newer program of the same version may add: `docs/savepoints.md` has readers ignore it.
+#[test]
+fn savepoint_with_a_member_that_is_not_known_is_read() {
+    let text = String::from_utf8(saved().read(FILE).unwrap().unwrap()).unwrap();
+    let told = open(saved(), "here").unwrap().savepoint.checksum;
+    let more = text.replace("\"version\": 8194,", r#""version": 8194, "mood": "a \"b\\\\\" {  }","#);
+    let compact: String = more.lines().map(str::trim_start).collect();
+    let compact = compact.replace("\": ", "\":").replace(", \"mood", ",\"mood").replace(&told, "");
+    let checksum = crate::checkpoint::checksum(compact.as_bytes());
+    let storage = MemoryStorage::default();
+    storage.write(FILE, more.replace(&told, &checksum).as_bytes()).unwrap();
+    assert_eq!(open(Arc::new(storage), "here").unwrap().savepoint.states, manifest().states);
+}
+
 #[test]
 fn nothing_is_overwritten() {
     let (from, to): (Arc<dyn CheckpointStorage>, _) = (Arc::new(MemoryStorage::default()), saved());
