@@ -20,8 +20,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// How a job names a component of `tests/guests`; those have no native twins.
+/// How a job names a component of `tests/guests`.
 const TEST_GUESTS: &str = "component: guests/";
+
+/// The one component without a native twin: those have one input, which has a key.
+const WITHOUT_TWIN: &str = "component: guests/limits";
 
 /// One job and what it must give.
 #[derive(Clone)]
@@ -59,7 +62,7 @@ pub(crate) fn all() -> Vec<Case> {
             for job in jobs.map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name")) {
                 let name = format!("{}/{job}", folder.file_name().expect("a folder has a name").to_string_lossy());
                 let case = Case { name, folder: folder.clone(), job, native: false };
-                if case.text().contains("component:") && !case.text().contains(TEST_GUESTS) {
+                if case.text().contains("component:") && !case.text().contains(WITHOUT_TWIN) {
                     cases.push(Case { name: format!("{}, native", case.name), native: true, ..case.clone() });
                 }
                 cases.push(case);
@@ -228,6 +231,15 @@ impl Stage {
     /// `millstream state`.
     pub(crate) fn state(&self, arguments: &[&str]) -> Output {
         self.command(&[&["state"], arguments].concat()).output().expect("the program starts")
+    }
+
+    /// `millstream state export` into a pipe whose reader has gone.
+    pub(crate) fn export_to_nobody(&self, savepoint: &str) -> Output {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = self.command(&["state", "export", savepoint]);
+        let export = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the program starts");
+        export.wait_with_output().expect("it ends")
     }
 
     /// Changes a line of the job file.

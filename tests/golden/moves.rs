@@ -125,6 +125,8 @@ fn state_of_a_savepoint_is_read_without_the_job() {
     assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), seen.to_string());
     let unknown = stage.state(&["read", "savepoint", "dedup", state, "no such ride"]);
     assert!(!unknown.status.success(), "a key that has nothing is said to have nothing");
+    let ended = stage.export_to_nobody("savepoint");
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(141), &b""[..]), "it ends without a word, as `cat` would");
 }
 
 #[test]

@@ -18,6 +18,9 @@ const STEPS: [&str; 8] = [
     "checkpoint/decided",
 ];
 
+/// Steps at which it dies the second time, when what was on its way has been given back.
+const STEPS_AGAIN: [&str; 2] = ["operator/*/replayed", "sink/*/replayed"];
+
 /// One record every 15 ms, which takes each operator 25 ms and each sink 35 ms: rows wait before both, and there are records left to
 /// read when checkpoints come.
 const SLOWLY: [(&str, &str); 3] = [
@@ -32,8 +35,7 @@ const HITS_MIN: u32 = 3;
 #[test]
 fn every_case_gives_the_same_rows_after_crashes_while_barriers_overtake() {
     let mut chance = Chance::new(seed(), "golden unaligned");
-    let mut hits: BTreeMap<&str, u32> = STEPS.iter().map(|&step| (step, 0)).collect();
-    let mut replayed = 0;
+    let mut hits: BTreeMap<&str, u32> = STEPS.iter().chain(&STEPS_AGAIN).map(|&step| (step, 0)).collect();
     for case in all().into_iter().filter(|case| !case.may_repeat()) {
         for step in STEPS {
             let expected = case.expected();
@@ -45,7 +47,8 @@ fn every_case_gives_the_same_rows_after_crashes_while_barriers_overtake() {
             if !died.status.success() {
                 *hits.get_mut(step).expect("every step is counted") += 1;
                 // One that died at its very end has nothing to go on with.
-                replayed += u32::from(!stage.run("sink/*/replayed").status.success());
+                let again = STEPS_AGAIN[usize::from(chance.draw() % 2 == 1)];
+                *hits.get_mut(again).expect("every step is counted") += u32::from(!stage.run(again).status.success());
                 stage.prepend(&format!("parallelism: {tasks}"));
                 stage.finish();
             }
@@ -57,7 +60,6 @@ fn every_case_gives_the_same_rows_after_crashes_while_barriers_overtake() {
             }
         }
     }
-    assert!(replayed >= HITS_MIN, "rows on their way are given back at least {HITS_MIN} times: {replayed}");
     tell_kills(hits.values().sum(), &format!("{hits:?}"));
     assert!(hits.values().all(|&hit| hit >= HITS_MIN), "every step is hit at least {HITS_MIN} times: {hits:?}");
 }

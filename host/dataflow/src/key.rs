@@ -115,6 +115,13 @@ pub fn parts(key: &[u8]) -> impl Iterator<Item = Value<'_>> {
     std::iter::from_fn(move || take_part(&mut rest))
 }
 
+/// The parts of bytes that are nothing but parts, as [`push_part`] writes them; none of others.
+pub fn only_parts(bytes: &[u8]) -> Option<Vec<Value<'_>>> {
+    let (found, mut again): (Vec<_>, _) = (parts(bytes).collect(), vec![]);
+    found.iter().for_each(|&part| push_part(&mut again, part));
+    (!found.is_empty() && again == bytes).then_some(found)
+}
+
 fn take_part<'a>(rest: &mut &'a [u8]) -> Option<Value<'a>> {
     let (&tag, after) = rest.split_first()?;
     *rest = after;
@@ -318,6 +325,17 @@ mod tests {
             [Value::Text("Pune"), Value::Int(-5), Value::Float(-0.5), Value::Boolean(true), Value::Bytes(&[0, 255])];
         let key: Vec<u8> = values.iter().flat_map(|&value| encoded(value)).collect();
         assert_eq!(parts(&key).collect::<Vec<_>>(), values);
+    }
+
+    #[test]
+    fn bytes_that_are_not_wholly_parts_have_none() {
+        let whole = [encoded(Value::Text("Pune")), encoded(Value::Int(7)), encoded(Value::Float(f64::NAN))].concat();
+        assert_eq!(only_parts(&whole).map(|parts| parts.len()), Some(3));
+        // Cut short, followed by more, text, a boolean of neither kind, a length that takes more bytes than it needs.
+        let longer = [&whole[..], b"?"].concat();
+        for other in [&whole[..whole.len() - 1], &longer, b"", b"Pune", b"o\x02", b"t\x81\0a"] {
+            assert_eq!(only_parts(other), None, "{other:?}");
+        }
     }
 
     #[test]

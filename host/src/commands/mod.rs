@@ -1,5 +1,5 @@
 //! What a person types. Each command is a file; here they are named, called, and their failures told: one line per cause.
-//! Exit code 0: done; 1: it failed; 2: the arguments or the job file were refused and nothing ran.
+//! Exit code 0: done; 1: it failed; 2: the arguments or the job file were refused and nothing ran; 141: nobody reads the output any more.
 
 mod build;
 mod check;
@@ -51,6 +51,9 @@ enum Command {
     Test(test::Arguments),
 }
 
+/// What a shell reports of a program that SIGPIPE has ended: 128 and the signal's number. Not success, as not all was done.
+const UNREAD: u8 = 141;
+
 /// Why a command ends without success.
 enum Failure {
     /// The job file is refused.
@@ -59,6 +62,8 @@ enum Failure {
     Failed(anyhow::Error),
     /// All was said already.
     Told,
+    /// Nobody reads the output any more, as where it goes to `head`.
+    Unread,
 }
 
 impl From<anyhow::Error> for Failure {
@@ -68,7 +73,11 @@ impl From<anyhow::Error> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
+    /// Of writing to standard output.
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::Unread;
+        }
         Self::Failed(anyhow::Error::from(error).context("writing to standard output"))
     }
 }
@@ -90,6 +99,7 @@ pub(crate) fn main() -> ExitCode {
     let (code, text) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Told) => return ExitCode::FAILURE,
+        Err(Failure::Unread) => return ExitCode::from(UNREAD),
         Err(Failure::Refused(problems)) => (2, problems.to_string()),
         Err(Failure::Failed(error)) => (1, chain(&error)),
     };
@@ -120,6 +130,13 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error_to_tell_of() {
+        let failure = |kind: std::io::ErrorKind| Failure::from(std::io::Error::from(kind));
+        assert!(matches!(failure(std::io::ErrorKind::BrokenPipe), Failure::Unread));
+        assert!(matches!(failure(std::io::ErrorKind::StorageFull), Failure::Failed(_)));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::progress::grouped;
-use anyhow::{Context, anyhow, bail, ensure};
-use dataflow::checkpoint::StateEntry;
+use anyhow::{anyhow, bail, ensure};
+use dataflow::checkpoint::{StateEntry, StateKind};
 use dataflow::key::{self, KeyGroup};
 use dataflow::record::Value;
 use millstream::job::savepoint::{self, Reading};
@@ -11,6 +11,7 @@ use millstream::state::{Address, RowMeta};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -33,7 +34,7 @@ enum Command {
         #[arg(long)]
         state: Option<String>,
     },
-    /// What one key has, as JSON lines
+    /// What one key has, or one entry of a broadcast map, as JSON lines
     Read {
         #[command(flatten)]
         place: Place,
@@ -41,7 +42,7 @@ enum Command {
         operator: String,
         /// Its state
         state: String,
-        /// The key: text, or JSON (42, "42", true, ["Pune", 3])
+        /// The key, or the entry of a broadcast map: text, or JSON (42, "42", true, ["Pune", 3])
         key: String,
     },
 }
@@ -57,24 +58,23 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Fail
         Command::List(place) => list(&savepoint::reading(&place.place)?, out),
         Command::Export { place, operator, state } => {
             let reading = savepoint::reading(&place.place)?;
-            let wanted: Vec<&StateEntry> = (reading.states().iter())
+            let wanted: Vec<&StateEntry> = (reading.states())
                 .filter(|it| operator.as_ref().is_none_or(|name| *name == it.operator))
                 .filter(|it| state.as_ref().is_none_or(|name| *name == it.name))
                 .collect();
             if wanted.is_empty() && (operator.is_some() || state.is_some()) {
                 return Err(no_such(&reading, operator.as_deref(), state.as_deref()).into());
             }
-            show(&reading, 0..reading.max_parallelism(), &wanted, None, out).map(|_| ())
+            show(&reading, 0..reading.max_parallelism(), &wanted, &[], out).map(|_| ())
         }
         Command::Read { place, operator, state, key } => {
             let reading = savepoint::reading(&place.place)?;
-            let entry = reading.states().iter().find(|it| it.operator == *operator && it.name == *state);
+            let entry = reading.states().find(|it| it.operator == *operator && it.name == *state);
             let entry = entry.ok_or_else(|| no_such(&reading, Some(operator), Some(state)))?;
-            let wanted = parse_key(key)?;
-            let group = KeyGroup::of(key::hash(&wanted), reading.max_parallelism()).0;
-            if show(&reading, group..group + 1, &[entry], Some(&wanted), out)? == 0 {
+            let (wanted, group, word) = wanted(entry, key, reading.max_parallelism())?;
+            if show(&reading, group.0..group.0 + 1, &[entry], &wanted, out)? == 0 {
                 return Err(anyhow!(
-                    "key {key} has nothing in state `{state}` of `{operator}` in the {}",
+                    "{word} {key} has nothing in state `{state}` of `{operator}` in the {}",
                     reading.name()
                 )
                 .into());
@@ -84,22 +84,43 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Fail
     }
 }
 
+/// What a row may be found by that is asked for by `key`, in which group, and what to call it.
+fn wanted(
+    entry: &StateEntry,
+    key: &str,
+    max_parallelism: u16,
+) -> anyhow::Result<(Vec<Vec<u8>>, KeyGroup, &'static str)> {
+    let parts = parse_key(key)?;
+    Ok(match entry.kind {
+        // Its entries may be named without parts too.
+        StateKind::BroadcastMap => (vec![parts, key.as_bytes().to_vec()], savepoint::BROADCAST_TOLD, "entry"),
+        _ => {
+            let group = KeyGroup::of(key::hash(&parts), max_parallelism);
+            (vec![parts], group, "key")
+        }
+    })
+}
+
 fn no_such(reading: &Reading, operator: Option<&str>, state: Option<&str>) -> anyhow::Error {
-    let known: Vec<String> = reading.states().iter().map(|it| format!("{}/{}", it.operator, it.name)).collect();
+    let known: Vec<String> = reading.states().map(|it| format!("{}/{}", it.operator, it.name)).collect();
     let wanted = [operator, state].into_iter().flatten().collect::<Vec<_>>().join("/");
     anyhow!("there is no `{wanted}` in the {}; there are: {}", reading.name(), known.join(", "))
 }
 
 fn list(reading: &Reading, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut sizes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut sizes: BTreeMap<u32, (StateKind, u64, u64)> =
+        reading.states().map(|state| (state.number, (state.kind, 0, 0))).collect();
     reading.rows(0..reading.max_parallelism(), &mut |at: Address<'_>, _: RowMeta, bytes: &[u8]| {
-        let (rows, sum) = sizes.entry(at.state.0).or_default();
-        *rows += 1;
-        *sum += (at.row.len() + bytes.len()) as u64;
+        if let Some((kind, rows, sum)) = sizes.get_mut(&at.state.0)
+            && savepoint::is_told(*kind, at)
+        {
+            *rows += 1;
+            *sum += (at.row.len() + bytes.len()) as u64;
+        }
         Ok(())
     })?;
     writeln!(out, "{}", reading.name())?;
-    let width = |of: fn(&StateEntry) -> usize| reading.states().iter().map(of).max().unwrap_or(0).max(8);
+    let width = |of: fn(&StateEntry) -> usize| reading.states().map(of).max().unwrap_or(0).max(8);
     let (operators, names) = (width(|it| it.operator.len()), width(|it| it.name.len()));
     writeln!(
         out,
@@ -107,7 +128,7 @@ fn list(reading: &Reading, out: &mut dyn Write) -> Result<(), Failure> {
         "operator", "state", "kind", "version", "rows", "bytes"
     )?;
     for state in reading.states() {
-        let (rows, bytes) = sizes.get(&state.number).copied().unwrap_or_default();
+        let (_, rows, bytes) = sizes[&state.number];
         writeln!(
             out,
             "  {:operators$}  {:names$}  {:14} {:>7} {:>14} {:>16}",
@@ -122,26 +143,31 @@ fn list(reading: &Reading, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the rows of these states, and of this key if one is given; how many.
+/// Writes the rows of these states, and only those found by one of `wanted` unless that is empty; how many.
 fn show(
     reading: &Reading,
-    groups: std::ops::Range<u16>,
+    groups: Range<u16>,
     states: &[&StateEntry],
-    key: Option<&[u8]>,
+    wanted: &[Vec<u8>],
     out: &mut dyn Write,
 ) -> Result<u64, Failure> {
     let mut out = BufWriter::new(out);
     let by_number: BTreeMap<u32, &&StateEntry> = states.iter().map(|state| (state.number, state)).collect();
-    let mut shown = 0;
-    reading.rows(groups, &mut |at, meta, bytes| {
-        let Some(entry) = by_number.get(&at.state.0) else { return Ok(()) };
-        let Some(line) = savepoint::line(entry.kind, at.row, meta, bytes) else { return Ok(()) };
-        if key.is_none_or(|key| line.key == key) {
+    let (mut shown, mut written) = (0, Ok(()));
+    let read = reading.rows(groups, &mut |at, meta, bytes| {
+        let Some(entry) = by_number.get(&at.state.0).filter(|entry| savepoint::is_told(entry.kind, at)) else {
+            return Ok(());
+        };
+        let line = savepoint::line(entry, at.row, meta, bytes);
+        if wanted.is_empty() || wanted.contains(&line.found_by) {
             shown += 1;
-            writeln!(out, "{}", line.to_json(entry)).context("writing to standard output")?;
+            written = writeln!(out, "{}", line.json);
         }
+        ensure!(written.is_ok(), "standard output takes no more");
         Ok(())
-    })?;
+    });
+    written?;
+    read?;
     out.flush()?;
     Ok(shown)
 }

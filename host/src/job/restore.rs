@@ -4,6 +4,7 @@
 use super::blueprint::{Blueprint, Part};
 use super::savepoint::Opened;
 use super::storage::States;
+use crate::operator::OperatorFactory;
 use crate::source::Partition;
 use crate::state::{Address, Fork, RowMeta, StateBackend, StateDeclaration, StateLost, StateNumber, forked};
 use crate::task::{ChainNode, TaskId};
@@ -71,15 +72,27 @@ impl Restored {
             |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
         states.retain(is_declared);
         for (operator, name, kind, version) in declared {
+            let factory = factory(blueprint, &operator);
+            let made_for = factory.and_then(|factory| factory.made_for());
+            let aggregates = factory.map_or(vec![], |factory| factory.aggregates());
             match states.iter_mut().find(|state| is_state(state, &operator, &name)) {
                 Some(known) => {
                     known.version = version;
-                    known.made_for = made_for(blueprint, &operator);
+                    known.made_for = made_for;
+                    known.aggregates = aggregates;
                 }
                 None => {
-                    let (number, made_for) = (next_state, made_for(blueprint, &operator));
-                    let forked_from = None;
-                    states.push(StateEntry { number, operator, name, kind, version, forked_from, made_for });
+                    let (number, forked_from) = (next_state, None);
+                    states.push(StateEntry {
+                        number,
+                        operator,
+                        name,
+                        kind,
+                        version,
+                        forked_from,
+                        made_for,
+                        aggregates,
+                    });
                     next_state += 1;
                 }
             }
@@ -293,16 +306,17 @@ impl Restored {
     }
 }
 
-/// What an operator makes its states' rows for now.
-fn made_for(blueprint: &Blueprint, operator: &str) -> Option<String> {
+/// What makes an operator.
+fn factory<'a>(blueprint: &'a Blueprint, operator: &str) -> Option<&'a dyn OperatorFactory> {
     let at = blueprint.nodes.iter().position(|node| node.name == operator)?;
-    if let Part::Operator(factory) = &blueprint.parts[at] { factory.made_for() } else { None }
+    if let Part::Operator(factory) = &blueprint.parts[at] { Some(&**factory) } else { None }
 }
 
 /// Refuses states whose operator would misread them: a window's, say, once it is another window.
 fn refuse_other_purpose(states: &[StateEntry], blueprint: &Blueprint) -> anyhow::Result<()> {
     for StateEntry { operator, name, made_for: kept, .. } in states {
-        let (Some(kept), Some(now)) = (kept, made_for(blueprint, operator)) else { continue };
+        let now = factory(blueprint, operator).and_then(|factory| factory.made_for());
+        let (Some(kept), Some(now)) = (kept, now) else { continue };
         ensure!(
             *kept == now,
             "state `{name}` of operator `{operator}` was kept for `{kept}`, and the job now says `{now}`: what is under way would \

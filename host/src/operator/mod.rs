@@ -8,6 +8,7 @@ pub mod window; // panes over time
 use crate::dead_letter::DeadLetter;
 use crate::state::{StateBackend, StateDeclaration, StateNumber};
 use crate::telemetry::{GuestMetrics, NodeMetrics};
+use dataflow::checkpoint::AggregateEntry;
 use dataflow::record::Batch;
 use dataflow::time::Timestamp;
 use std::sync::Arc;
@@ -97,6 +98,11 @@ pub trait OperatorFactory: Send + Sync {
     /// What its states' rows are made for, where those made for something else would be misread.
     fn made_for(&self) -> Option<String> {
         None
+    }
+
+    /// What the accumulators in its state hold; nothing unless it is a window.
+    fn aggregates(&self) -> Vec<AggregateEntry> {
+        vec![]
     }
 
     /// What its guests report of themselves, over all tasks.

@@ -1,6 +1,8 @@
 //! What a checkpoint holds: everything needed to go on as if nothing had happened. Stored as JSON, with a version.
 
 use super::CheckpointId;
+use crate::aggregate::Function;
+use crate::record::ValueType;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -68,6 +70,22 @@ pub struct StateEntry {
     /// What the operator made its rows for, in its words: with another, it would take them for what they are not. None: for anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_for: Option<String>,
+    /// What the accumulators of windows hold, aggregate by aggregate. Empty for all else, and where nobody told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aggregates: Vec<AggregateEntry>,
+}
+
+/// One aggregate of a window, as those need to know it who read its accumulators without the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AggregateEntry {
+    /// The pointer of its column.
+    pub column: String,
+    /// What the host computes; none: a component does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<Function>,
+    /// Over a field of this type; none: over rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<ValueType>,
 }
 
 /// Says that a state is a fork: where neither side was written since, it has the rows of another.
@@ -219,6 +237,7 @@ mod tests {
                 version: 1,
                 forked_from: Some(ForkEntry { number: 4, marks: 5 }),
                 made_for: None,
+                aggregates: vec![],
             }],
             next_state: 6,
             savepoint: Some("0c".into()),

@@ -5,8 +5,8 @@ mod progress;
 pub mod savepoint; // the canonical form, and how a job fits it
 
 pub use manifest::{
-    FileEntry, ForkEntry, InFlight, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged, StateEntry,
-    StateKind, TaskSnapshot,
+    AggregateEntry, FileEntry, ForkEntry, InFlight, Manifest, PartitionPosition, Payload, SourceSnapshot, Staged,
+    StateEntry, StateKind, TaskSnapshot,
 };
 pub use progress::{Ended, Longest, Moments, Progress, Report};
 

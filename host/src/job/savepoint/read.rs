@@ -1,8 +1,7 @@
 //! Opens a savepoint, and hands out its rows.
 
-use super::write::checksum;
 use super::{FILE, rows};
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{self, CheckpointStorage};
 use crate::state::{Address, RowMeta};
 use anyhow::{Context, ensure};
 use dataflow::checkpoint::savepoint::Savepoint;
@@ -44,13 +43,27 @@ pub fn open(storage: Arc<dyn CheckpointStorage>, name: &str) -> anyhow::Result<O
     );
     let savepoint: Savepoint =
         serde_json::from_slice(&content).with_context(|| format!("`{FILE}` of the savepoint `{name}` is damaged"))?;
-    let found = checksum(&savepoint)?;
+    let found = checksum_in(&content, &savepoint.checksum);
     ensure!(
         found == savepoint.checksum,
         "`{FILE}` of the savepoint `{name}` is damaged: its checksum is {found} where it says {}",
         savepoint.checksum
     );
     Ok(Opened { savepoint, storage })
+}
+
+/// The checksum of what stands in `savepoint.json`, members that this program does not know among it. `told` is the one that it says.
+fn checksum_in(content: &[u8], told: &str) -> String {
+    let (mut in_text, mut escaped) = (false, false);
+    let compact = content.iter().copied().filter(|&byte| {
+        let kept = in_text || !byte.is_ascii_whitespace();
+        in_text ^= byte == b'"' && !escaped;
+        escaped = in_text && byte == b'\\' && !escaped;
+        kept
+    });
+    let compact = String::from_utf8(compact.collect()).expect("what was read as JSON is UTF-8");
+    let without = compact.replacen(&format!("\"checksum\":\"{told}\""), "\"checksum\":\"\"", 1);
+    checkpoint::checksum(without.as_bytes())
 }
 
 impl Opened {

@@ -74,7 +74,7 @@ pub fn write(
 }
 
 /// xxh3-64 of the savepoint as compact JSON without its checksum.
-pub(super) fn checksum(savepoint: &Savepoint) -> anyhow::Result<String> {
+fn checksum(savepoint: &Savepoint) -> anyhow::Result<String> {
     let without = Savepoint { checksum: String::new(), ..savepoint.clone() };
     let content = serde_json::to_vec(&without).context("a savepoint is always JSON")?;
     Ok(checkpoint::checksum(&content))

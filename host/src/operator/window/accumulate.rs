@@ -3,6 +3,7 @@
 
 use crate::operator::TaskInfo;
 use crate::telemetry::GuestMetrics;
+use dataflow::checkpoint::AggregateEntry;
 use dataflow::record::{Batch, Blobs, Column, Field};
 use dataflow::time::Timestamp;
 use std::sync::Arc;
@@ -11,6 +12,12 @@ use std::sync::Arc;
 pub trait Aggregator: Send + Sync {
     /// The columns it adds to a pane, in order.
     fn columns(&self) -> Vec<Field>;
+
+    /// What its accumulators hold, for those who read them without it. As for a guest, which alone knows, unless told otherwise.
+    fn entries(&self) -> Vec<AggregateEntry> {
+        let entry = |field: Field| AggregateEntry { column: field.pointer, function: None, of: None };
+        self.columns().into_iter().map(entry).collect()
+    }
 
     /// Version of its accumulators. Ones of another version go through [`Accumulate::migrate`] before they are used.
     fn version(&self) -> u16;

@@ -4,6 +4,7 @@ use super::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 use crate::operator::TaskInfo;
 use anyhow::bail;
 use dataflow::aggregate::{self, Aggregate, Aggregates, Refused};
+use dataflow::checkpoint::AggregateEntry;
 use dataflow::record::{Blobs, Column, Field};
 
 /// Built-in aggregates with the names of their columns.
@@ -11,6 +12,7 @@ use dataflow::record::{Blobs, Column, Field};
 pub struct BuiltIn {
     aggregates: Aggregates,
     columns: Vec<Field>,
+    entries: Vec<AggregateEntry>,
     retracts: bool,
     blank: Vec<u8>,
 }
@@ -23,15 +25,25 @@ impl BuiltIn {
     pub fn new(aggregates: &[(String, Aggregate)], retracting: bool) -> Result<Self, Refused> {
         let list: Vec<Aggregate> = aggregates.iter().map(|(_, aggregate)| *aggregate).collect();
         let columns = aggregates.iter().map(|(name, aggregate)| Field::new(name, aggregate.result_type())).collect();
+        let entry = |(column, aggregate): &(String, Aggregate)| AggregateEntry {
+            column: column.clone(),
+            function: Some(aggregate.function),
+            of: aggregate.field.map(|(_, value_type)| value_type),
+        };
+        let entries = aggregates.iter().map(entry).collect();
         let aggregates = Aggregates::new(&list, retracting)?;
         let blank = vec![0; aggregates.width()];
-        Ok(Self { aggregates, columns, retracts: list.iter().all(|it| it.function.can_retract()), blank })
+        Ok(Self { aggregates, columns, entries, retracts: list.iter().all(|it| it.function.can_retract()), blank })
     }
 }
 
 impl Aggregator for BuiltIn {
     fn columns(&self) -> Vec<Field> {
         self.columns.clone()
+    }
+
+    fn entries(&self) -> Vec<AggregateEntry> {
+        self.entries.clone()
     }
 
     fn version(&self) -> u16 {

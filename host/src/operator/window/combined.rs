@@ -9,6 +9,7 @@ use super::{Accumulate, Accumulators, Aggregator, Bad, Finishing, Rows};
 use crate::operator::TaskInfo;
 use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, bail};
+use dataflow::checkpoint::AggregateEntry;
 use dataflow::key::{push_varint, take_varint};
 use dataflow::record::{Blobs, Column, Field};
 use std::sync::Arc;
@@ -28,6 +29,10 @@ impl Combined {
 impl Aggregator for Combined {
     fn columns(&self) -> Vec<Field> {
         self.parts.iter().flat_map(|part| part.columns()).collect()
+    }
+
+    fn entries(&self) -> Vec<AggregateEntry> {
+        self.parts.iter().flat_map(|part| part.entries()).collect()
     }
 
     /// Of the encoding and the number of parts; each part's own version lies beside its bytes.
@@ -103,7 +108,8 @@ impl All {
     }
 }
 
-fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
+/// Takes the accumulator of one aggregator off, and its version; none if the bytes end before it does.
+pub(super) fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     let (version, after) = rest.split_first_chunk()?;
     *rest = after;
     let length = take_varint(rest)?;

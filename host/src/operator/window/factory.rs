@@ -7,6 +7,7 @@ use crate::operator::{Operator, OperatorFactory, TaskInfo};
 use crate::state::{StateDeclaration, StateKind};
 use crate::telemetry::GuestMetrics;
 use anyhow::{Context as _, bail};
+use dataflow::checkpoint::AggregateEntry;
 use dataflow::record::Schema;
 use dataflow::window::{Lateness, Tumbling};
 use std::sync::Arc;
@@ -79,6 +80,10 @@ impl OperatorFactory for WindowFactory {
             true => self.windows.to_string(),
             false => format!("{}, aggregates of encoding {:#x}", self.windows, self.aggregator.version()),
         })
+    }
+
+    fn aggregates(&self) -> Vec<AggregateEntry> {
+        self.aggregator.entries()
     }
 
     fn reports(&self) -> Vec<Arc<GuestMetrics>> {

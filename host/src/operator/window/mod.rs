@@ -23,6 +23,7 @@ mod late;
 mod operator;
 mod panes;
 mod slices;
+pub mod stored; // its rows without the job
 mod store;
 
 #[cfg(test)]

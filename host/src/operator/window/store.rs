@@ -43,7 +43,7 @@ impl Sent {
 }
 
 /// Stands where the key would: this key group of the slice has fired. No key begins with this byte.
-const FIRED: &[u8] = &[0xff];
+pub(super) const FIRED: &[u8] = &[0xff];
 
 /// The first 8 bytes of the rows of a slice.
 fn prefix(end: Timestamp) -> [u8; 8] {

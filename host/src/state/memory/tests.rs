@@ -73,7 +73,7 @@ fn check_contract(active_limit: u64) {
             fail_points: Arc::default(),
         })
     };
-    check_state_backend(1500, &Subject { make: &make, storage: storage.clone() });
+    check_state_backend(5000, &Subject { make: &make, storage: storage.clone() });
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn number(number: u32) -> [u8; 4] {
 fn rocksdb_backend_keeps_the_contract() {
     let place = Place::new();
     let make = |groups, attempt: &str, notify| open(RocksOptions { notify, ..place.options(attempt, groups) });
-    check_state_backend(400, &Subject { make: &make, storage: place.storage.clone() });
+    check_state_backend(2000, &Subject { make: &make, storage: place.storage.clone() });
 }
 
 #[test]

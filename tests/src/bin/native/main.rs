@@ -1,8 +1,9 @@
-//! `native JOB`: runs a job as `millstream run JOB` does, with logic in Rust in the place of the examples' components. The
+//! `native JOB`: runs a job as `millstream run JOB` does, with logic in Rust in the place of its components. The
 //! golden tests run both, and what the two put out must be equal: what is left to differ is the guest engine.
 
 mod fraud; // examples/payments/fraud
 mod surge; // examples/rides/surge
+mod trail; // tests/guests/trail
 
 use anyhow::{Context as _, Result, bail};
 use millstream::env::Env;
@@ -31,6 +32,7 @@ fn logic(component: &Component) -> Result<Code> {
         Some("dedup") => Code::Native(|_| Ok(Arc::new(Dedup))),
         Some("fraud") => Code::Native(|_| Ok(Arc::new(fraud::Fraud))),
         Some("surge") => Code::Native(|config| Ok(Arc::new(surge::Surge::new(config)?))),
+        Some("trail") => Code::Native(|_| Ok(Arc::new(trail::Trail))),
         _ => bail!("there is no native twin of `{}`", path.display()),
     })
 }
