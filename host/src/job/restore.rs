@@ -259,7 +259,7 @@ impl Restored {
         // What is told is the sum over tasks: the first has it all.
         for part in parts.iter().filter(|_| task.task == 0) {
             for (name, &count) in &part.counters {
-                let Some((operator, counter)) = name.rsplit_once('/') else { continue };
+                let Some((operator, counter)) = name.split_once('/') else { continue };
                 nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
             }
         }

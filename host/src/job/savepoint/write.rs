@@ -91,7 +91,7 @@ fn operators(tasks: &[TaskSnapshot]) -> BTreeMap<String, OperatorSnapshot> {
             // A task may have fired already what another is in the midst of. Nothing fires twice: the state tells.
             part.firing = part.firing.max(task.firing);
             for (name, count) in &task.counters {
-                if let Some((owner, counter)) = name.rsplit_once('/').filter(|(owner, _)| owner == operator) {
+                if let Some((owner, counter)) = name.split_once('/').filter(|(owner, _)| owner == operator) {
                     debug_assert_eq!(owner, operator);
                     *part.counters.entry(counter.to_string()).or_default() += count;
                 }
