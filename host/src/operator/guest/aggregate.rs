@@ -247,6 +247,7 @@ impl Guest {
         Ok(Bad {
             index,
             reason,
+            is_sent: false,
             component: Some(self.what.component.digest().to_string()),
             backtrace: fault.and_then(|fault| fault.backtrace),
         })
@@ -294,6 +295,7 @@ impl Accumulate for Guest {
             let lacks = |(row, reason): (u32, String)| Bad {
                 index: part.rows[row as usize],
                 reason,
+                is_sent: false,
                 component: None,
                 backtrace: None,
             };
