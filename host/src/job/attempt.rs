@@ -269,6 +269,7 @@ fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> 
         tasks: vec![],
         in_flight: vec![],
         sinks: BTreeMap::new(),
+        sink_counters: BTreeMap::new(),
     }
 }
 

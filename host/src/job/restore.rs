@@ -173,6 +173,12 @@ impl Restored {
         }
     }
 
+    /// Counts on from what a sink had counted. A savepoint has nothing of sinks.
+    pub(super) fn count_sink(&self, sink: &str, metrics: &crate::telemetry::NodeMetrics) {
+        let kept = self.manifest().and_then(|manifest| manifest.sink_counters.get(sink));
+        kept.into_iter().flatten().for_each(|(name, &count)| metrics.restore(name, count));
+    }
+
     /// What a sink had staged for the checkpoint. A savepoint has nothing: its checkpoint was applied before it was made.
     pub(super) fn staged(&self, sink: &str) -> &[Staged] {
         match &self.origin {

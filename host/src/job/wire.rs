@@ -393,6 +393,7 @@ impl Wirer<'_> {
         let id = TaskId { node: name, task: 0 };
         let member = self.members(unit)[0];
         let metrics = self.metrics[&(unit, member)][0].clone();
+        self.with.restored.count_sink(&id.node, &metrics);
         let inputs = self.inputs.remove(&(unit, 0)).expect("a sink reads something");
         let made = SinkTask::new(
             id.clone(),

@@ -41,6 +41,7 @@ fn manifest() -> Manifest {
         tasks: vec![],
         in_flight: vec![],
         sinks: [].into(),
+        sink_counters: [].into(),
     }
 }
 
