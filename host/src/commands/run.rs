@@ -175,9 +175,14 @@ fn watch(name: &str, running: &RunningJob, stop: &AtomicBool, screen: &Screen, r
         pause.wait(Some(LOOK));
         if stop.load(Ordering::Relaxed) && !stopping {
             stopping = true;
-            handle.stop(Stop::Suspend);
+            let runs = handle.stop(Stop::Suspend);
             screen.clear();
-            say("stopping: a last checkpoint is taken; a second signal ends at once");
+            say(match runs {
+                true => "stopping: a last checkpoint is taken; a second signal ends at once",
+                false => {
+                    "stopping: the job had failed and waited to start again; it ends with the checkpoint that it had"
+                }
+            });
         }
         let now = env.clock.monotonic();
         if now.saturating_sub(shown) >= every {

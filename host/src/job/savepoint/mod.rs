@@ -8,7 +8,7 @@ mod write;
 
 pub use read::{Opened, open};
 pub use text::{Line, Reading, line, reading};
-pub use write::{Written, write};
+pub use write::{Written, remove, write};
 
 /// The name of the file that says what a savepoint holds. It is written last: without it there is no savepoint.
 pub const FILE: &str = "savepoint.json";

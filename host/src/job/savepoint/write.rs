@@ -73,6 +73,15 @@ pub fn write(
     })
 }
 
+/// Removes what was written of a savepoint that failed, from a place that was empty before.
+///
+/// # Errors
+/// The place refuses.
+pub fn remove(place: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    place.list("")?.iter().try_for_each(|name| place.delete(name))?;
+    place.remove_unfinished()
+}
+
 /// xxh3-64 of the savepoint as compact JSON without its checksum.
 pub(super) fn checksum(savepoint: &Savepoint) -> anyhow::Result<String> {
     let without = Savepoint { checksum: String::new(), ..savepoint.clone() };
