@@ -8,5 +8,6 @@ mod kept;
 mod moves;
 mod new_project;
 mod object_store;
+mod refused;
 mod straight;
 mod unaligned;

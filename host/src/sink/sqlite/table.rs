@@ -124,13 +124,13 @@ impl Table {
             .map(String::as_str)
             .collect();
         if !missing.is_empty() {
-            bail!(
+            bail!(Permanent(format!(
                 "the table has columns `{}`, but sink `{}` also writes `{}`: add them to the table, or choose others in \
                  `columns`",
                 there.join("`, `"),
                 self.sink,
                 missing.join("`, `")
-            );
+            )));
         }
         if let Err(error) = database.prepare(&self.insert) {
             return Err(error).with_context(|| {
