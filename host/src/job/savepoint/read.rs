@@ -74,7 +74,8 @@ impl Opened {
             })
             .with_context(|| {
                 format!(
-                    "the savepoint `{}` is not whole: copy it again from where it was made, or take another",
+                    "the savepoint `{}` cannot be read to its end: where a file of it is damaged or gone, copy it again from where it \
+                     was made, or take another",
                     self.name
                 )
             })?;

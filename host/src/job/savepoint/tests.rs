@@ -1,7 +1,7 @@
 //! The formats byte for byte, what is refused, and rows in words.
 
 use super::rows::{self, Writer};
-use super::{FILE, line, open, write};
+use super::{FILE, line, open, remove, write};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
 use crate::state::{Address, NEVER, RowMeta, StateNumber, encode};
@@ -235,4 +235,16 @@ fn each_kind_of_state_is_shown_in_words() {
             "operator": "op", "state": "st", "key": "Pune", "timer": 2, "tag": "tag", "due": "1970-01-01T00:01:00Z", "payload": "payload"
         }))
     );
+}
+
+#[test]
+fn what_was_written_of_a_savepoint_that_failed_is_removed_and_a_whole_one_is_not() {
+    let place = MemoryStorage::default();
+    place.write("rows/000000", b"a part").unwrap();
+    remove(&place).unwrap();
+    assert_eq!(place.list("").unwrap(), Vec::<String>::new());
+    let whole = saved();
+    let before = whole.list("").unwrap();
+    assert!(remove(&*whole).unwrap_err().to_string().contains("whole savepoint"));
+    assert_eq!(whole.list("").unwrap(), before);
 }

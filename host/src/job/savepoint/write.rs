@@ -76,8 +76,9 @@ pub fn write(
 /// Removes what was written of a savepoint that failed, from a place that was empty before.
 ///
 /// # Errors
-/// The place refuses.
+/// The place refuses, or somebody else has finished a savepoint there.
 pub fn remove(place: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    ensure!(place.read(FILE)?.is_none(), "there is a whole savepoint");
     place.list("")?.iter().try_for_each(|name| place.delete(name))?;
     place.remove_unfinished()
 }
