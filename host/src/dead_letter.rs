@@ -2,6 +2,7 @@
 //! follower of the checkpoint like any other: none is lost, none comes twice.
 
 use dataflow::record::{Batch, Column, Field, Origin, Raw, Schema, Value, ValueType};
+use serde_json::Value as Json;
 
 /// One record, timer or window that failed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,6 +45,53 @@ impl DeadLetter {
             ..Self::default()
         }
     }
+
+    /// Which record it was, for an error: its file and line, or else its key and time, in brackets and behind a space.
+    pub fn whence(&self) -> String {
+        let key = self.key.as_deref().map(|key| format!("key `{}`", parts_text(key)));
+        let time = self.timestamp.map(|ms| format!("time {}", time_text(ms)));
+        let known: Vec<String> = match (&self.partition, self.place) {
+            (Some(partition), Some(place)) => vec![format!("{partition}, line {place}")],
+            (Some(partition), None) => vec![partition.clone()],
+            (None, _) => key.into_iter().chain(time).collect(),
+        };
+        if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
+    }
+
+    /// With the columns of that row as its value, where it has no bytes of its own: panes and what components put out.
+    pub fn with_columns(mut self, schema: &Schema, batch: &Batch, row: usize) -> Self {
+        if self.value.is_none() {
+            let mut value = columns_as_json(schema, batch, row).to_string().into_bytes();
+            value.truncate(VALUE_BYTES_MAX);
+            self.value = Some(value);
+        }
+        self
+    }
+}
+
+/// A row's columns as JSON, nested as their pointers are; times as RFC 3339.
+fn columns_as_json(schema: &Schema, batch: &Batch, row: usize) -> Json {
+    let mut object = Json::Object(serde_json::Map::new());
+    for (field, column) in schema.fields.iter().zip(&batch.columns) {
+        let value = match column.get(row) {
+            Value::Int(ms) if field.time => time_text(ms).into(),
+            Value::Absent => Json::Null,
+            Value::Text(text) => text.into(),
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
+            Value::Int(int) => int.into(),
+            Value::Float(float) => float.into(),
+            Value::Boolean(boolean) => boolean.into(),
+        };
+        let mut place = &mut object;
+        for step in field.pointer.split('/').skip(1) {
+            if !place.is_object() {
+                *place = Json::Object(serde_json::Map::new());
+            }
+            place = &mut place[step.replace("~1", "/").replace("~0", "~")];
+        }
+        *place = value;
+    }
+    object
 }
 
 /// The columns of dead letters.
@@ -92,12 +140,38 @@ pub fn batch(letters: &[DeadLetter]) -> Batch {
     }
 }
 
+/// The first of dead letters that were made a batch: node, record and reason.
+pub fn first(letters: &Batch) -> String {
+    let column = |number: usize| letters.columns[number].get(0);
+    let text = |number: usize| if let Value::Text(text) = column(number) { Some(text.to_string()) } else { None };
+    let int = |number: usize| if let Value::Int(int) = column(number) { Some(int) } else { None };
+    let mut key = vec![];
+    dataflow::key::push_part(&mut key, column(3));
+    let letter = DeadLetter {
+        partition: text(1),
+        place: int(2).map(i64::unsigned_abs),
+        key: Some(key).filter(|_| column(3) != Value::Absent),
+        timestamp: int(4),
+        ..DeadLetter::default()
+    };
+    format!("`{}`{}: {}", text(0).unwrap_or_default(), letter.whence(), text(5).unwrap_or_default())
+}
+
 fn push(column: &mut Column, value: Option<Value<'_>>) {
     column.push(value.unwrap_or(Value::Absent));
 }
 
+/// A time as RFC 3339; as its number where that has no text for it.
+fn time_text(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
+}
+
 /// A key of several fields as text, such as `Pune, r2`; none for a key of one field, which keeps its type.
 fn several_parts(key: &[u8]) -> Option<String> {
+    (dataflow::key::parts(key).count() > 1).then(|| parts_text(key))
+}
+
+fn parts_text(key: &[u8]) -> String {
     let part = |value: Value<'_>| match value {
         Value::Text(text) => text.to_string(),
         Value::Int(int) => int.to_string(),
@@ -106,6 +180,22 @@ fn several_parts(key: &[u8]) -> Option<String> {
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::Absent => String::new(),
     };
-    let parts: Vec<String> = dataflow::key::parts(key).map(part).collect();
-    (parts.len() > 1).then(|| parts.join(", "))
+    dataflow::key::parts(key).map(part).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_is_told_by_its_line_or_else_by_its_key_and_time() {
+        let mut key = vec![];
+        dataflow::key::push_part(&mut key, Value::Text("Pune"));
+        dataflow::key::push_part(&mut key, Value::Int(7));
+        let timed = DeadLetter { key: Some(key), timestamp: Some(1_754_038_800_000), ..DeadLetter::default() };
+        assert_eq!(timed.whence(), " (key `Pune, 7`, time 2025-08-01T09:00:00Z)");
+        let read = DeadLetter { partition: Some("rides.jsonl".into()), place: Some(3), ..timed };
+        assert_eq!(read.whence(), " (rides.jsonl, line 3)");
+        assert_eq!(DeadLetter::default().whence(), "");
+    }
 }

@@ -124,7 +124,8 @@ fn guilty_rows_are_forgotten_if_the_job_says_so() {
 fn a_guilty_row_fails_the_job_if_the_job_says_so() {
     let mut rig = Rig::new(hostile(), GuestSettings { on_error: OnError::Fail, ..settings() }).unwrap();
     let error = rig.try_rows(&[("a", "count", 0, 1), ("a", "refuse", 0, 1)]).unwrap_err();
-    assert!(error.to_string().contains("not to my taste"), "{error:#}");
+    let said = error.to_string();
+    assert!(said.contains("failed on a record (deeds.csv, line 2): ") && said.contains("not to my taste"), "{said}");
 }
 
 #[test]
@@ -133,7 +134,10 @@ fn guilty_rows_in_a_row_open_the_breaker() {
     let trap = ("a", "trap", 0, 1);
     assert_eq!(rig.rows(&[trap, trap, ("a", "count", 0, 1), trap, trap]).dead.len(), 4);
     let error = rig.try_rows(&[trap]).unwrap_err();
-    assert!(error.to_string().contains("failed on 3 records in a row, the last: the guest trapped"), "{error:#}");
+    assert!(
+        error.to_string().contains("failed on 3 records in a row, the last (deeds.csv, line 6): the guest trapped"),
+        "{error:#}"
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What is refused before anything runs, and what its author is told.
 
 use super::rig::{Rig, engine, hostile, settings};
-use millstream::engine::{Engine, EngineSettings};
+use dataflow::restart::Permanent;
+use millstream::engine::{Engine, EngineSettings, Limits};
 use millstream::operator::guest::GuestSettings;
 use millstream_tests::guests;
 use serde_json::json;
@@ -90,7 +91,23 @@ fn a_guest_that_does_not_open_fails_the_job_with_its_reason() {
     let opened =
         |deed| Rig::new(hostile(), GuestSettings { config: json!({ "do": deed }), ..settings() }).err().unwrap();
     assert!(format!("{:#}", opened("refuse")).contains("does not open: the configuration is not to my taste"));
-    assert!(format!("{:#}", opened("trap")).contains("opening the guest of operator `hostile`: the guest trapped"));
+    assert!(
+        format!("{:#}", opened("trap")).contains("the guest of operator `hostile` does not start: the guest trapped")
+    );
+}
+
+#[test]
+fn a_guest_whose_limits_are_too_small_to_start_names_the_limit_and_is_not_tried_again() {
+    for memory in [0, 1 << 16] {
+        let limits = Limits { memory, ..Limits::default() };
+        let error = Rig::new(hostile(), GuestSettings { limits, ..settings() }).err().unwrap();
+        assert!(error.is::<Permanent>(), "it would do no better: {error:#}");
+        let said = format!("{error:#}");
+        assert!(
+            said.contains("raise `limits: { memory: … }`") && said.contains(&format!("may have {memory}")),
+            "{said}"
+        );
+    }
 }
 
 #[test]

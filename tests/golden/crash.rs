@@ -1,7 +1,7 @@
 //! Through crashes: the process dies at seeded moments of the named steps, runs again, and must end with the same rows. And the
 //! worked example of a crash, to the number.
 
-use super::case::{Rows, all, pause, settled};
+use super::case::{Rows, Stage, all, pause, settled};
 use millstream_tests::chance::{Chance, seed, tell_kills};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -135,4 +135,32 @@ fn crash_after_the_seventh_ride_shows_what_each_sink_promises() {
     assert_eq!(table(&ended, "adding"), sorted([twice, rest()].concat()));
     assert_eq!(table(&ended, "upsert"), sorted([first(), rest()].concat()));
     assert_eq!(table(&ended, "exact"), sorted([first(), rest()].concat()));
+}
+
+#[test]
+fn counts_of_every_node_go_on_after_a_crash_as_if_nothing_had_happened() {
+    let case = all().into_iter().find(|case| case.name == "sink-rows/job").expect("the case is there");
+    let counts = |said: &str| -> BTreeMap<String, [String; 2]> {
+        let words = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // Name, in, out, late, dead, and how the time was spent.
+        let nodes = words.filter(|words| words.len() == 8 && words[7].ends_with('%'));
+        nodes.map(|words| (words[0].to_string(), [words[1].to_string(), words[4].to_string()])).collect()
+    };
+    let run = |stage: &Stage, fail_at: &str| {
+        String::from_utf8_lossy(
+            &stage.run_with(&[("MILLSTREAM_FAIL_AT", fail_at), ("MILLSTREAM_BATCH_RECORDS", "1")]).stderr,
+        )
+        .into_owned()
+    };
+    let straight = counts(&run(&case.stage(CHECKPOINTS), ""));
+    // Of six rides three have no key for `board`, and one of the two panes none for `dearest`.
+    let expected = [("rides", ["6", "0"]), ("rows", ["6", "0"]), ("board", ["3", "3"]), ("dearest", ["1", "1"])];
+    for (node, counted) in expected {
+        assert_eq!(straight[node], counted.map(String::from), "{node}");
+    }
+    let stage = case.stage(CHECKPOINTS);
+    run(&stage, "checkpoint/decided:1,sink/rows/written:5");
+    let again = run(&stage, "");
+    assert!(again.contains("goes on from checkpoint 1"), "{again}");
+    assert_eq!(counts(&again), straight);
 }

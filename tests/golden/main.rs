@@ -9,5 +9,6 @@ mod moves;
 mod new_project;
 mod object_store;
 mod plain_lines;
+mod refused;
 mod straight;
 mod unaligned;

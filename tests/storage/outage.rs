@@ -1,7 +1,8 @@
 //! Storage that refuses for a while costs the checkpoints of that while. The job says so and goes on, and its output is whole.
 
-use crate::rig::{Job, Running, newest, rides, until};
+use crate::rig::{Job, Running, newest, rides, said, until};
 use millstream_tests::object_server::ObjectServer;
+use millstream_tests::program::millstream;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,4 +122,27 @@ fn full_disk_costs_checkpoints_and_not_the_job() {
     };
     let said = survives(running, &checkpoints, || limit("0"), || limit("unlimited"));
     assert!(said.contains("File too large"), "{said}");
+}
+
+/// Where nobody can write, whoever it is.
+const NOWHERE: &str = "/proc/savepoint";
+
+#[test]
+fn savepoint_that_cannot_be_written_says_that_the_job_has_stopped_and_where_it_goes_on() {
+    let job = Job::new(&rides(STEADY, "every: 100ms", ROWS));
+    let running = job.start();
+    let checkpoints = job.path(".millstream/rides/checkpoints");
+    until("checkpoints are decided", || (newest(&checkpoints) >= 3).then_some(()));
+    let asked = millstream().current_dir(job.path("")).args(["savepoint", "rides", "--stop", "--to", NOWHERE]).output();
+    let told = said(&asked.expect("the program starts"));
+    let (stopped, heard) = running.end();
+    assert!(stopped, "{heard}");
+    let last = newest(&checkpoints);
+    let expected = format!("job `rides` has stopped with checkpoint {last}, from which `millstream run` goes on");
+    assert!(
+        told.contains(&format!("the savepoint `{NOWHERE}` cannot be written")) && told.contains(&expected),
+        "{told}"
+    );
+    job.finish();
+    assert_eq!(job.rows("out"), straight().rows("out"));
 }

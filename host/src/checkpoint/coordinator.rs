@@ -268,6 +268,7 @@ impl Coordinator {
             tasks: ended.tasks,
             in_flight: ended.in_flight,
             sinks,
+            sink_counters: ended.sink_counters,
             ..self.manifest.clone()
         };
         let written = match self.checkpoints.write(&manifest) {

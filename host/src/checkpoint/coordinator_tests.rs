@@ -59,6 +59,7 @@ fn job() -> Job {
         tasks: vec![],
         in_flight: vec![],
         sinks: BTreeMap::new(),
+        sink_counters: BTreeMap::new(),
     };
     let tasks =
         Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
@@ -111,7 +112,10 @@ impl Job {
         let source = Report::Source { source: "in".into(), task: 0, snapshot: SourceSnapshot::default() };
         self.send(Event::Report(checkpoint, source));
         let payload = Payload(checkpoint.0.into());
-        self.send(Event::Report(checkpoint, Report::Sink { sink: "out".into(), payload, moments: Moments::default() }));
+        self.send(Event::Report(
+            checkpoint,
+            Report::Sink { sink: "out".into(), payload, counters: BTreeMap::new(), moments: Moments::default() },
+        ));
     }
 
     fn applied(&self) -> CheckpointId {

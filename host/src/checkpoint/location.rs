@@ -43,6 +43,14 @@ impl Location {
     }
 }
 
+/// A place as it may be shown: what stands before an `@` in a URL is left out, since it may be a secret.
+pub fn shown(place: &str) -> String {
+    match place.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, rest)) => format!("{scheme}://…@{rest}"),
+        None => place.to_string(),
+    }
+}
+
 impl FromStr for Location {
     type Err = anyhow::Error;
 
@@ -119,5 +127,7 @@ mod tests {
     fn credentials_in_a_url_are_refused_and_not_said() {
         let error = "s3://key:hush@bucket/a".parse::<Location>().unwrap_err();
         assert!(!format!("{error:#}").contains("hush"), "{error:#}");
+        assert_eq!(shown("s3://key:hush@bucket/a"), "s3://…@bucket/a");
+        assert_eq!(shown("data/me@home"), "data/me@home");
     }
 }

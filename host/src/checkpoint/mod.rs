@@ -13,7 +13,7 @@ mod store; // manifests and decisions
 mod verify; // a file is what was stored
 
 pub use coordinator::{Coordinator, Outcome, Tasks};
-pub use location::Location;
+pub use location::{Location, shown};
 pub use schedule::CheckpointSettings;
 pub use store::{Checkpoints, DecidedElsewhere};
 pub use verify::{Damaged, checksum, entry, entry_of_file, read_verified, read_verified_to_file};

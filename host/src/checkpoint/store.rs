@@ -362,6 +362,7 @@ mod tests {
             tasks: vec![],
             in_flight: vec![],
             sinks: BTreeMap::new(),
+            sink_counters: BTreeMap::new(),
         }
     }
 

@@ -40,7 +40,7 @@ impl Code {
 
 /// Reads and checks the job file at `path`; compiled components are kept in `data_dir`.
 pub(super) fn load(path: &Path, data_dir: &Path) -> Result<Checked, Failure> {
-    let loaded = definition::load(path)?;
+    let loaded = definition::load(path).map_err(Failure::Unfit)?;
     let (file, text) = (loaded.file.clone(), loaded.text.clone());
     let refuse = |problems| Failure::Refused(Problems::new(&file, &text, problems));
     let mut problems = loaded.problems;

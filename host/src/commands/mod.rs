@@ -1,5 +1,6 @@
 //! What a person types. Each command is a file; here they are named, called, and their failures told: one line per cause.
-//! Exit code 0: done; 1: it failed; 2: the arguments or the job file were refused and nothing ran; 141: nobody reads the output any more.
+//! Exit code 0: done; 1: it failed; 2: the arguments, the job file or what it names were refused and nothing ran; 141: nobody reads
+//! the output any more.
 
 mod build;
 mod check;
@@ -58,6 +59,8 @@ const UNREAD: u8 = 141;
 enum Failure {
     /// The job file is refused.
     Refused(Problems),
+    /// There is no such job file, or what it names does not fit: nothing ran, nor would it when tried again.
+    Unfit(anyhow::Error),
     /// Something went wrong.
     Failed(anyhow::Error),
     /// All was said already.
@@ -101,6 +104,7 @@ pub(crate) fn main() -> ExitCode {
         Err(Failure::Told) => return ExitCode::FAILURE,
         Err(Failure::Unread) => return ExitCode::from(UNREAD),
         Err(Failure::Refused(problems)) => (2, problems.to_string()),
+        Err(Failure::Unfit(error)) => (2, chain(&error)),
         Err(Failure::Failed(error)) => (1, chain(&error)),
     };
     // A closed standard error leaves only the exit code to tell.

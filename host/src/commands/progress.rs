@@ -57,7 +57,7 @@ impl Progress {
                 watermark(node.watermark()),
                 lag(node.watermark(), now_ms),
                 grouped(node.sum(|task| &task.late_records_dropped)),
-                grouped(node.sum(|task| &task.dead_letters)),
+                grouped(status.dead_letters(node)),
             ));
         }
         lines
@@ -79,7 +79,7 @@ impl Progress {
                 words += &format!(" watermark {at} lag {lag}");
             }
             for (count, what) in
-                [(node.sum(|task| &task.late_records_dropped), "late"), (node.sum(|task| &task.dead_letters), "dead")]
+                [(node.sum(|task| &task.late_records_dropped), "late"), (status.dead_letters(node), "dead")]
             {
                 if count > 0 {
                     words += &format!(" {} {what}", grouped(count));

@@ -6,6 +6,7 @@ use super::{Failure, load, say, summary};
 use anyhow::Context;
 use dataflow::checkpoint::CheckpointMode;
 use dataflow::checkpoint::savepoint::{Fit, StateFit};
+use dataflow::restart::Permanent;
 use millstream::checkpoint::{Location, Outcome};
 use millstream::env::{Env, WaitPoint};
 use millstream::job::control::socket;
@@ -39,7 +40,7 @@ pub(super) struct Arguments {
     /// Where checkpoints are kept instead: a folder, or `s3://bucket/prefix` with the usual AWS_… variables
     /// [default: MILLSTREAM_CHECKPOINT_STORAGE, or the data directory]
     #[arg(long, value_name = "URL")]
-    checkpoint_storage: Option<Location>,
+    checkpoint_storage: Option<String>,
     /// If the last checkpoint is damaged, go on from the one before; with --from, start from a savepoint that is older than what
     /// the sinks show: exactly-once sinks get rows again
     #[arg(long)]
@@ -71,12 +72,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         fresh: arguments.fresh,
         from: arguments.from.clone(),
         allow_dropped: arguments.allow_dropped,
-        checkpoint_storage: checkpoint_storage(arguments)?,
+        checkpoint_storage: checkpoint_storage(arguments).map_err(Failure::Unfit)?,
         repeat_output: arguments.repeat_output,
     };
     let started = env.clock.monotonic();
     let load = |component: &_| checked.code.load(component).map(Code::Component);
-    let running = match job::start(&checked.definition, &options, &load, &env)? {
+    let running = match job::start(&checked.definition, &options, &load, &env).map_err(refused)? {
         Started::Running(running) => running,
         Started::AlreadyFinished(checkpoint) => {
             let name = &checked.definition.name;
@@ -122,10 +123,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A start that would fail again as it is was refused: nothing ran.
+fn refused(error: anyhow::Error) -> Failure {
+    if error.is::<Permanent>() { Failure::Unfit(error) } else { Failure::Failed(error) }
+}
+
 /// As the arguments say, or else the environment; none: the data directory.
 fn checkpoint_storage(arguments: &Arguments) -> anyhow::Result<Option<Location>> {
     match (&arguments.checkpoint_storage, std::env::var("MILLSTREAM_CHECKPOINT_STORAGE")) {
-        (Some(location), _) => Ok(Some(location.clone())),
+        // Why: read here and not by clap, which would show a URL with credentials.
+        (Some(text), _) => text.parse().map(Some).context("`--checkpoint-storage` is refused"),
         (None, Ok(text)) if !text.is_empty() => {
             text.parse().map(Some).context("the environment variable MILLSTREAM_CHECKPOINT_STORAGE is refused")
         }
@@ -175,9 +182,14 @@ fn watch(name: &str, running: &RunningJob, stop: &AtomicBool, screen: &Screen, r
         pause.wait(Some(LOOK));
         if stop.load(Ordering::Relaxed) && !stopping {
             stopping = true;
-            handle.stop(Stop::Suspend);
+            let runs = handle.stop(Stop::Suspend);
             screen.clear();
-            say("stopping: a last checkpoint is taken; a second signal ends at once");
+            say(match runs {
+                true => "stopping: a last checkpoint is taken; a second signal ends at once",
+                false => {
+                    "stopping: the job had failed and waited to start again; it ends with the checkpoint that it had"
+                }
+            });
         }
         let now = env.clock.monotonic();
         if now.saturating_sub(shown) >= every {

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::running::Running;
-use millstream::job::control::socket::{Ask, Ending};
+use millstream::job::control::socket::{Ask, Done, Ending};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,15 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     let ending = if arguments.drain { Ending::Drain } else { Ending::Suspend };
-    let (job, _) = arguments.running.ask(Ask::Stop(ending))?;
-    writeln!(out, "{job}: stopping with a last checkpoint")?;
+    let (job, done) = arguments.running.ask(Ask::Stop(ending))?;
+    match done {
+        Done::Ending => {
+            writeln!(
+                out,
+                "{job}: had failed and waited to start again; it ends with the checkpoint that it had, and has read no further"
+            )?;
+        }
+        _ => writeln!(out, "{job}: stopping with a last checkpoint")?,
+    }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, t
             grouped(node.sum(|task| &task.records_in)),
             grouped(node.sum(|task| &task.records_out)),
             grouped(node.sum(|task| &task.late_records_dropped)),
-            grouped(node.sum(|task| &task.dead_letters)),
+            grouped(status.dead_letters(node)),
         );
     }
     for node in &status.nodes {
@@ -31,7 +31,7 @@ pub(super) fn summary(job: &str, status: &Status, dead_letters: Option<&Path>, t
             text += &format!("  {} reports {name}: {value}\n", node.name);
         }
     }
-    let dead: u64 = status.nodes.iter().map(|node| node.sum(|task| &task.dead_letters)).sum();
+    let dead: u64 = status.nodes.iter().map(|node| status.dead_letters(node)).sum();
     if let (Some(folder), true) = (dead_letters, dead > 0) {
         text += &format!("  {} dead letters, with reasons: {}\n", grouped(dead), folder.display());
     }

@@ -9,7 +9,7 @@ mod outbox;
 mod pace; // how much may wait
 
 pub use channel::{Receiver, SendError, Sender, channel};
-pub use outbox::{Outbox, Partitioning, key_batch};
+pub use outbox::{KeyBy, Outbox, Partitioning, key_batch};
 
 /// Bytes a channel holds before it says full, less where that is more than its receiver takes in a second. One element more than
 /// fits is let in, so that a large one passes too.

@@ -4,21 +4,27 @@ use super::channel::{SendError, Sender};
 use crate::dead_letter::DeadLetter;
 use dataflow::element::{Barrier, Element};
 use dataflow::key::{KeyGroup, Keying, Keys};
-use dataflow::record::{Batch, Column};
+use dataflow::record::{Batch, Column, Schema};
 use std::collections::VecDeque;
+
+/// How the rows of an edge get their keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyBy {
+    /// Positions of the key's columns.
+    pub columns: Vec<usize>,
+    /// Their pointers, for dead letters.
+    pub pointers: Vec<String>,
+    /// The node that reads, for dead letters.
+    pub reader: String,
+    /// The edge's columns, for dead letters of rows that have nothing else.
+    pub schema: Schema,
+}
 
 /// Which of the reading tasks gets a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Partitioning {
-    /// The task that owns the row's key group; the key is made from these columns.
-    ByKey {
-        /// Positions of the key's columns.
-        columns: Vec<usize>,
-        /// Their pointers, for dead letters.
-        pointers: Vec<String>,
-        /// The node that reads, for dead letters.
-        reader: String,
-    },
+    /// The task that owns the row's key group.
+    ByKey(KeyBy),
     /// Always the same one.
     Forward(usize),
     /// One after the other, batch by batch.
@@ -66,8 +72,8 @@ impl Outbox {
                 self.push(self.next, Element::Batch(Box::new(batch)));
             }
             Partitioning::Broadcast => self.send_signal(&Element::Batch(Box::new(batch))),
-            Partitioning::ByKey { columns, pointers, reader } => {
-                let keyed = key_batch(&mut self.keying, batch, columns, pointers, reader, dead);
+            Partitioning::ByKey(key) => {
+                let keyed = key_batch(&mut self.keying, batch, key, dead);
                 self.split(keyed);
             }
         }
@@ -149,16 +155,9 @@ impl Outbox {
     }
 }
 
-/// Gives a batch its keys. Rows that lack a key field are taken out and become dead letters of `reader`.
-pub fn key_batch(
-    keying: &mut Keying,
-    mut batch: Batch,
-    columns: &[usize],
-    pointers: &[String],
-    reader: &str,
-    dead: &mut Vec<DeadLetter>,
-) -> Batch {
-    let chosen: Vec<&Column> = columns.iter().map(|&column| &batch.columns[column]).collect();
+/// Gives a batch its keys. Rows that lack a key field are taken out and become dead letters of the reader.
+pub fn key_batch(keying: &mut Keying, mut batch: Batch, key: &KeyBy, dead: &mut Vec<DeadLetter>) -> Batch {
+    let chosen: Vec<&Column> = key.columns.iter().map(|&column| &batch.columns[column]).collect();
     let (keys, without) = keying.keys(batch.len(), &chosen);
     batch.keys = None;
     if without.is_empty() {
@@ -166,8 +165,12 @@ pub fn key_batch(
         return batch;
     }
     for &row in &without {
-        let reason = missing_key(&batch, row, columns, pointers);
-        dead.push(DeadLetter::of_row(reader, &batch, row as usize, reason));
+        let reason = missing_key(&batch, row, key);
+        dead.push(DeadLetter::of_row(&key.reader, &batch, row as usize, reason).with_columns(
+            &key.schema,
+            &batch,
+            row as usize,
+        ));
     }
     let kept: Vec<u32> = (0..batch.len() as u32).filter(|row| without.binary_search(row).is_err()).collect();
     let keys: Keys = keys.select(&kept);
@@ -176,7 +179,8 @@ pub fn key_batch(
     batch
 }
 
-fn missing_key(batch: &Batch, row: u32, columns: &[usize], pointers: &[String]) -> String {
+fn missing_key(batch: &Batch, row: u32, key: &KeyBy) -> String {
+    let KeyBy { columns, pointers, .. } = key;
     let at = columns.iter().position(|&column| !batch.columns[column].is_present(row as usize)).unwrap_or(0);
     let fault = batch.faults.iter().find(|fault| fault.row == row && usize::from(fault.column) == columns[at]);
     match fault {
@@ -191,15 +195,15 @@ mod tests {
     use crate::exchange::{Receiver, channel};
     use dataflow::checkpoint::CheckpointId;
     use dataflow::element::Cut;
-    use dataflow::record::{Fault, Value, ValueType};
+    use dataflow::record::{Fault, Field, Value, ValueType, Values};
     use std::sync::Arc;
     use std::time::Duration;
 
     fn outbox(tasks: usize, bytes_max: usize) -> (Outbox, Vec<Receiver>) {
         let (senders, receivers) = (0..tasks).map(|_| channel(bytes_max, Arc::default(), Arc::default())).unzip();
-        let partitioning =
-            Partitioning::ByKey { columns: vec![0], pointers: vec!["/city".into()], reader: "count".into() };
-        (Outbox::new(senders, partitioning, 128), receivers)
+        let schema = Schema { fields: vec![Field::new("/city", ValueType::Scalar), Field::time("/window/end")] };
+        let key = KeyBy { columns: vec![0], pointers: vec!["/city".into()], reader: "count".into(), schema };
+        (Outbox::new(senders, Partitioning::ByKey(key), 128), receivers)
     }
 
     fn cities(names: &[Option<&str>]) -> Batch {
@@ -260,6 +264,18 @@ mod tests {
             ["key field `/city` is missing", "key field `/city` is an object; a key is text, a number or a boolean"]
         );
         assert_eq!(received(&mut receivers[0])[0].len(), 2);
+    }
+
+    #[test]
+    fn row_without_a_key_that_is_columns_alone_is_told_by_them() {
+        let (mut outbox, _receivers) = outbox(1, 1 << 20);
+        let mut batch = cities(&[None, Some("Pune")]);
+        batch.columns.push(Column::all(Values::Int(vec![1_754_038_800_000, 0])));
+        let mut dead = vec![];
+        outbox.send_batch(batch, &mut dead);
+        let value = dead[0].value.as_deref().map(String::from_utf8_lossy);
+        assert_eq!(value.as_deref(), Some(r#"{"city":null,"window":{"end":"2025-08-01T09:00:00Z"}}"#));
+        assert_eq!((dead.len(), dead[0].node.as_str()), (1, "count"));
     }
 
     #[test]

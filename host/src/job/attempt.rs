@@ -12,10 +12,10 @@ use crate::checkpoint::{CheckpointSettings, CheckpointStorage, Checkpoints, Coor
 use crate::env::{self, Env};
 use crate::sink::{Sink, SinkFactory, SinkInput};
 use crate::task::{End, Event, TaskId};
-use crate::telemetry::Status;
+use crate::{dead_letter, telemetry::Status};
 use anyhow::{Context, anyhow, bail, ensure};
 use dataflow::checkpoint::{CheckpointId, Manifest, Payload};
-use dataflow::record::{Batch, Value};
+use dataflow::record::Batch;
 use dataflow::restart::Permanent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -269,6 +269,7 @@ fn facts(definition: &Definition, blueprint: &Blueprint, restored: Restored) -> 
         tasks: vec![],
         in_flight: vec![],
         sinks: BTreeMap::new(),
+        sink_counters: BTreeMap::new(),
     }
 }
 
@@ -308,17 +309,9 @@ impl SinkFactory for Refuse {
 
 impl Sink for Refuse {
     fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        let said = |column: usize| match batch.columns[column].get(0) {
-            Value::Text(text) => text.to_string(),
-            Value::Int(int) => int.to_string(),
-            _ => "unknown".to_string(),
-        };
         bail!(Permanent(format!(
-            "a record cannot be processed, and the job is to fail then (`dead_letters: {{ fail: true }}`): at `{}`, file {}, line {}: {}",
-            said(0),
-            said(1),
-            said(2),
-            said(5)
+            "a record cannot be processed, and the job is to fail then (`dead_letters: {{ fail: true }}`): at {}",
+            dead_letter::first(batch)
         )))
     }
 

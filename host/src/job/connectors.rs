@@ -93,7 +93,8 @@ pub(super) fn source_time(source: &definition::Source) -> SourceTimeSettings {
     }
 }
 
-/// What a sink reads: all columns where they are declared, the columns it names, or whole values.
+/// What a sink reads: all columns where they are declared, the columns it names, or whole values. One that finds its rows by key is
+/// keyed: a row without one is put aside on its way to it.
 pub(super) fn sink_input(sink: &definition::Sink, from: (usize, usize), is_declared: bool) -> Input {
     let (columns, key, raw) = match &sink.connector {
         SinkConnector::Stdout(it) => (&it.columns, &[][..], it.format == definition::RowFormat::Raw),
@@ -103,7 +104,7 @@ pub(super) fn sink_input(sink: &definition::Sink, from: (usize, usize), is_decla
     let named = columns.iter().chain(key).map(|pointer| Field::new(pointer, ValueType::Scalar));
     let wants: Vec<Field> = if is_declared { vec![] } else { named.collect() };
     let whole_values = !is_declared && (columns.is_empty() || raw);
-    Input { from, wants, whole_values, ..Input::default() }
+    Input { from, key: key.to_vec(), wants, whole_values, ..Input::default() }
 }
 
 fn make_generator(

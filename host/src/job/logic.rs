@@ -223,6 +223,7 @@ impl WindowLogic {
         (late_output, input_retracts): (bool, bool),
     ) -> anyhow::Result<WindowFactory> {
         let WindowKind::Tumbling { size_ms, offset_ms } = self.kind;
+        let wants = self.aggregates.iter().flat_map(Computed::wants);
         let settings = WindowSettings {
             size_ms,
             offset_ms,
@@ -230,6 +231,7 @@ impl WindowLogic {
             key: self.key.clone(),
             late_output,
             input_retracts,
+            fields: columns.iter().copied().zip(wants.map(|field| field.pointer)).collect(),
         };
         let mut rest = columns;
         let mut parts: Vec<Arc<dyn window::Aggregator>> = Vec::new();

@@ -186,6 +186,12 @@ impl Restored {
         }
     }
 
+    /// Counts on from what a sink had counted. A savepoint has nothing of sinks.
+    pub(super) fn count_sink(&self, sink: &str, metrics: &crate::telemetry::NodeMetrics) {
+        let kept = self.manifest().and_then(|manifest| manifest.sink_counters.get(sink));
+        kept.into_iter().flatten().for_each(|(name, &count)| metrics.restore(name, count));
+    }
+
     /// What a sink had staged for the checkpoint. A savepoint has nothing: its checkpoint was applied before it was made.
     pub(super) fn staged(&self, sink: &str) -> &[Staged] {
         match &self.origin {
@@ -272,7 +278,7 @@ impl Restored {
         // What is told is the sum over tasks: the first has it all.
         for part in parts.iter().filter(|_| task.task == 0) {
             for (name, &count) in &part.counters {
-                let Some((operator, counter)) = name.rsplit_once('/') else { continue };
+                let Some((operator, counter)) = name.split_once('/') else { continue };
                 nodes.iter().filter(|node| node.name == operator).for_each(|node| node.metrics.restore(counter, count));
             }
         }

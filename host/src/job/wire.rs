@@ -7,13 +7,13 @@ use super::storage::States;
 use crate::checkpoint::Tasks;
 use crate::dead_letter;
 use crate::env::{Env, WaitPoint};
-use crate::exchange::{CHANNEL_BYTES_MAX, Outbox, Partitioning, Receiver, Sender as ChannelSender, channel};
+use crate::exchange::{CHANNEL_BYTES_MAX, KeyBy, Outbox, Partitioning, Receiver, Sender as ChannelSender, channel};
 use crate::operator::TaskInfo;
 use crate::sink::{SinkFactory, SinkInput};
 use crate::source::Share;
 use crate::state::StateNumber;
 use crate::task::{
-    Chain, ChainNode, ChainShare, Control, Durable, End, Event, Gate, Input, KeyBy, OperatorTask, Port, SinkTask,
+    Chain, ChainNode, ChainShare, Control, Durable, End, Event, Gate, Input, OperatorTask, Port, SinkTask,
     SourceOutputs, SourceTask, SourceWiring, Target, TaskId, replay_of_chain, replay_of_sink,
 };
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
@@ -185,12 +185,10 @@ impl Wirer<'_> {
     fn outbox(&mut self, sender: (Unit, usize), (node, input): (usize, usize)) -> Outbox {
         let blueprint = self.with.blueprint;
         let reader = self.unit_of(node);
-        let (edge, reading) = (&blueprint.plan.inputs[node][input], &blueprint.nodes[node]);
-        let partitioning = if reading.inputs[input].broadcast {
+        let partitioning = if blueprint.nodes[node].inputs[input].broadcast {
             Partitioning::Broadcast
-        } else if !edge.key.is_empty() {
-            let pointers = reading.inputs[input].key.clone();
-            Partitioning::ByKey { columns: edge.key.clone(), pointers, reader: reading.name.clone() }
+        } else if let Some(key) = self.key_by(node, input) {
+            Partitioning::ByKey(key)
         } else if self.parallelism(sender.0) == self.parallelism(reader) {
             Partitioning::Forward(sender.1)
         } else if self.parallelism(reader) == 1 {
@@ -200,6 +198,15 @@ impl Wirer<'_> {
         };
         let senders = self.channels(sender, reader, input);
         Outbox::new(senders, partitioning, self.with.max_parallelism)
+    }
+
+    /// How the rows of an input get their keys, where it is keyed.
+    fn key_by(&self, node: usize, input: usize) -> Option<KeyBy> {
+        let blueprint = self.with.blueprint;
+        let (edge, reading) = (&blueprint.plan.inputs[node][input], &blueprint.nodes[node]);
+        let (columns, pointers) = (edge.key.clone(), reading.inputs[input].key.clone());
+        let key = KeyBy { columns, pointers, reader: reading.name.clone(), schema: edge.flow.schema.clone() };
+        (!key.columns.is_empty()).then_some(key)
     }
 
     fn channels(&mut self, sender: (Unit, usize), reader: Unit, input: usize) -> Vec<ChannelSender> {
@@ -290,12 +297,8 @@ impl Wirer<'_> {
     }
 
     fn chained(&self, members: &[usize], (node, input): (usize, usize)) -> Target {
-        let blueprint = self.with.blueprint;
         let operator = members.iter().position(|&member| member == node).expect("a chained reader is of the chain");
-        let edge = &blueprint.plan.inputs[node][input];
-        let pointers = blueprint.nodes[node].inputs[input].key.clone();
-        let key = (!edge.key.is_empty()).then(|| KeyBy { columns: edge.key.clone(), pointers });
-        Target::Next { operator, input, key }
+        Target::Next { operator, input, key: self.key_by(node, input) }
     }
 
     fn operator_task(
@@ -390,6 +393,7 @@ impl Wirer<'_> {
         let id = TaskId { node: name, task: 0 };
         let member = self.members(unit)[0];
         let metrics = self.metrics[&(unit, member)][0].clone();
+        self.with.restored.count_sink(&id.node, &metrics);
         let inputs = self.inputs.remove(&(unit, 0)).expect("a sink reads something");
         let made = SinkTask::new(
             id.clone(),

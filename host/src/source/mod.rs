@@ -61,6 +61,9 @@ pub enum Polled {
     Finished,
 }
 
+/// Stands for the arrival of a record that does not say it.
+pub const UNKNOWN_ARRIVAL: Timestamp = dataflow::time::START;
+
 /// Records of one partition, in its order.
 #[derive(Debug)]
 pub struct Records {
@@ -68,7 +71,7 @@ pub struct Records {
     pub partition: Arc<str>,
     /// The records: columns as the projection asks, event times in `timestamps` (0 where records have none), `origin` set.
     pub batch: Batch,
-    /// Arrival times in ms, one per record; empty where the source does not say.
+    /// Arrival times in ms, one per record, [`UNKNOWN_ARRIVAL`] where it has none; empty where the source does not say.
     pub arrivals: Vec<Timestamp>,
     /// What could not be read.
     pub dead: Vec<DeadLetter>,

@@ -3,7 +3,7 @@
 
 use super::Port;
 use crate::dead_letter::{self, DeadLetter};
-use crate::exchange::key_batch;
+use crate::exchange::{KeyBy, key_batch};
 use crate::operator::{Context, Due, Emitter, Operator};
 use crate::state::StateBackend;
 use crate::telemetry::NodeMetrics;
@@ -39,15 +39,6 @@ pub enum Target {
     },
     /// Another task, by the place of the port among the chain's outputs.
     Edge(usize),
-}
-
-/// The key of a chained operator.
-#[derive(Debug, Clone)]
-pub struct KeyBy {
-    /// Positions of the key's columns.
-    pub columns: Vec<usize>,
-    /// Their pointers.
-    pub pointers: Vec<String>,
 }
 
 /// The operators of one task, the state they share, and where their rows go.
@@ -250,7 +241,7 @@ impl Chain {
             dead.iter_mut()
                 .filter(|letter| letter.node.is_empty())
                 .for_each(|letter| letter.node.clone_from(&self.nodes[at].name));
-            self.nodes[at].metrics.dead_letters.add(dead.len() as u64);
+            self.nodes[at].metrics.put_aside(&self.nodes[at].name, &dead);
             self.dead.send_batch(dead_letter::batch(&dead), &mut vec![]);
         }
         Ok(())
@@ -272,8 +263,7 @@ impl Chain {
             Target::Next { operator, input, key: None } => self.run(*operator, *input, batch, now),
             Target::Next { operator, input, key: Some(key) } => {
                 debug_assert!(*operator > from, "a chain runs forward");
-                let reader = self.nodes[*operator].name.clone();
-                let keyed = key_batch(&mut self.keying, batch, &key.columns, &key.pointers, &reader, dead);
+                let keyed = key_batch(&mut self.keying, batch, key, dead);
                 self.run(*operator, *input, keyed, now)
             }
         }

@@ -15,7 +15,7 @@ mod source_time;
 #[cfg(test)]
 mod tests; // an operator task at barriers
 
-pub use chain::{Chain, ChainNode, KeyBy, Target};
+pub use chain::{Chain, ChainNode, Target};
 pub use control::{Command, Control, End, Event, Gate, Held, Request, Stop, TaskId};
 pub use in_flight::InFlightStore;
 pub use inputs::Input;

@@ -115,7 +115,8 @@ impl SinkTask {
             .with_context(|| format!("sink `{}` cannot stage checkpoint {checkpoint}", self.id.node))?;
         self.env.fail_points.passed(|| format!("sink/{}/staged", self.id.node), 1);
         let moments = Moments { durable: self.env.clock.monotonic(), ..moments };
-        let report = Report::Sink { sink: self.id.node.clone(), payload, moments };
+        let counters = self.metrics.durable().into_iter().collect();
+        let report = Report::Sink { sink: self.id.node.clone(), payload, counters, moments };
         self.send_event(Event::Report(checkpoint, report));
         Ok(())
     }

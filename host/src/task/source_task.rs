@@ -157,7 +157,7 @@ impl SourceTask {
     fn barrier(&mut self, barrier: Barrier, then_end: bool) {
         let snapshot = SourceSnapshot {
             partitions: self.time.positions(self.source.partitions()),
-            counters: self.metrics.durable().map(|(name, count)| (name.to_string(), count)).into(),
+            counters: self.metrics.durable().into_iter().collect(),
         };
         if barrier.cut == Cut::Overtaking {
             let SourceOutputs { main, out_of_tolerance, dead } = &mut self.outputs;
@@ -296,7 +296,7 @@ impl SourceTask {
 
     fn put_aside(&mut self, dead: &[DeadLetter]) {
         if !dead.is_empty() {
-            self.metrics.dead_letters.add(dead.len() as u64);
+            self.metrics.put_aside(&self.id.node, dead);
             self.outputs.dead.send_batch(dead_letter::batch(dead), &mut vec![]);
         }
     }

@@ -1,6 +1,7 @@
 //! Time at a source: which timestamps are taken as meant, how far each partition has come, and what the source says of it.
 //! Decisions only; the source task sends.
 
+use crate::source::UNKNOWN_ARRIVAL;
 use dataflow::checkpoint::PartitionPosition;
 use dataflow::record::Batch;
 use dataflow::time::{END, START, Timestamp};
@@ -132,11 +133,11 @@ impl SourceTime {
         }
     }
 
-    /// Sorts rows by tolerance; `arrivals` is empty where the source has none.
+    /// Sorts rows by tolerance; `arrivals` is empty where the source has none. A row whose arrival is unknown is not judged.
     pub(super) fn sort(&self, mut batch: Batch, arrivals: &[Timestamp]) -> Sorted {
         let tolerance = self.settings.tolerance;
         let excess: Vec<u32> = (0..arrivals.len())
-            .filter(|&row| tolerance.refuses(batch.timestamps[row], arrivals[row]))
+            .filter(|&row| arrivals[row] != UNKNOWN_ARRIVAL && tolerance.refuses(batch.timestamps[row], arrivals[row]))
             .map(|row| row as u32)
             .collect();
         let none = |kept| Sorted { kept, side: None, dead: vec![], refused: None };
@@ -335,11 +336,11 @@ mod tests {
         let mut time = time(|_| {});
         let a: Arc<str> = "a".into();
         time.add(&a, START, false, Duration::ZERO);
-        let sorted = time.sort(rows(&[100, 5000, 120]), &[100, 100, 100]);
-        assert_eq!(sorted.kept.timestamps, [100, 120]);
+        let sorted = time.sort(rows(&[100, 5000, 120, 9000]), &[100, 100, 100, UNKNOWN_ARRIVAL]);
+        assert_eq!(sorted.kept.timestamps, [100, 120, 9000], "where the arrival is unknown nothing is judged");
         assert_eq!(sorted.refused.expect("one row is out").timestamps, [5000]);
         assert_eq!(sorted.dead[0].1, "timestamp 5000 lies 4900 ms after the arrival, out of tolerance");
-        assert_eq!(time.observe(&a, &sorted.kept.timestamps, SECOND), Some(110));
+        assert_eq!(time.observe(&a, &sorted.kept.timestamps[..2], SECOND), Some(110));
     }
 
     #[test]

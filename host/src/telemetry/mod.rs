@@ -1,14 +1,22 @@
 //! What is counted, per node of the job. Tasks add, the progress display and the summary read. Names, units and meaning
 //! stand beside each counter.
 
+mod counter; // numbers that tasks share
 mod reported;
 mod status;
 
+pub use counter::{Counter, Gauge};
 pub use reported::{GuestMetrics, MetricValue};
 pub use status::{CheckpointDone, CheckpointStatus, NodeStatus, StateSize, Status};
 
+use crate::dead_letter::DeadLetter;
 use dataflow::time::{START, Timestamp};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Before a reader's name: the counter of records put aside on their way to it.
+const DEAD_LETTERS_FOR: &str = "dead_letters/";
 
 /// Counters of one source, operator or sink, summed over its tasks.
 #[derive(Debug)]
@@ -21,6 +29,9 @@ pub struct NodeMetrics {
     pub late_records_dropped: Counter,
     /// Records put aside.
     pub dead_letters: Counter,
+    /// Records put aside on their way to other nodes, by node: those count them as theirs. Kept here, so that a checkpoint holds the
+    /// number as of the sender's barrier.
+    dead_letters_for: Mutex<BTreeMap<String, u64>>,
     /// Bytes read by a source or written by a sink.
     pub bytes: Counter,
     /// Guest calls that failed and were taken apart row by row.
@@ -47,6 +58,7 @@ impl Default for NodeMetrics {
             records_out: Counter::default(),
             late_records_dropped: Counter::default(),
             dead_letters: Counter::default(),
+            dead_letters_for: Mutex::default(),
             bytes: Counter::default(),
             guest_faults: Counter::default(),
             state_rows: Gauge::default(),
@@ -67,13 +79,16 @@ impl NodeMetrics {
     }
 
     /// The counters that a checkpoint keeps, by name: after a restart they go on as if nothing had happened.
-    pub fn durable(&self) -> [(&'static str, u64); 4] {
-        [
-            ("records_in", self.records_in.get()),
-            ("records_out", self.records_out.get()),
-            ("late_records_dropped", self.late_records_dropped.get()),
-            ("dead_letters", self.dead_letters.get()),
-        ]
+    pub fn durable(&self) -> Vec<(String, u64)> {
+        let own = [
+            ("records_in", &self.records_in),
+            ("records_out", &self.records_out),
+            ("late_records_dropped", &self.late_records_dropped),
+            ("dead_letters", &self.dead_letters),
+        ];
+        let on_the_way = self.dead_letters_for.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_the_way = on_the_way.iter().map(|(reader, &count)| (format!("{DEAD_LETTERS_FOR}{reader}"), count));
+        own.into_iter().map(|(name, counter)| (name.to_string(), counter.get())).chain(on_the_way).collect()
     }
 
     /// Adds a counter that a checkpoint kept; a name that is unknown is passed over.
@@ -83,45 +98,38 @@ impl NodeMetrics {
             "records_out" => self.records_out.add(count),
             "late_records_dropped" => self.late_records_dropped.add(count),
             "dead_letters" => self.dead_letters.add(count),
-            _ => {}
+            _ => {
+                if let Some(reader) = name.strip_prefix(DEAD_LETTERS_FOR) {
+                    self.put_aside_for(reader, count);
+                }
+            }
         }
+    }
+
+    /// Counts records that a task of `node` puts aside: at the node that each letter names.
+    pub fn put_aside(&self, node: &str, letters: &[DeadLetter]) {
+        for letter in letters {
+            if letter.node == node {
+                self.dead_letters.add(1);
+            } else {
+                self.put_aside_for(&letter.node, 1);
+            }
+        }
+    }
+
+    fn put_aside_for(&self, reader: &str, count: u64) {
+        let mut on_the_way = self.dead_letters_for.lock().unwrap_or_else(PoisonError::into_inner);
+        *on_the_way.entry(reader.to_string()).or_default() += count;
+    }
+
+    /// Records that were put aside on their way to `reader`.
+    pub fn dead_letters_for(&self, reader: &str) -> u64 {
+        let on_the_way = self.dead_letters_for.lock().unwrap_or_else(PoisonError::into_inner);
+        on_the_way.get(reader).copied().unwrap_or(0)
     }
 
     /// A task moved to `watermark`.
     pub fn set_watermark(&self, watermark: Timestamp) {
         self.watermark.store(watermark, Ordering::Relaxed);
-    }
-}
-
-/// A number that goes up and down.
-#[derive(Debug, Default)]
-pub struct Gauge(AtomicU64);
-
-impl Gauge {
-    /// It is now `value`.
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// What it is.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `count`.
-    #[inline]
-    pub fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// The sum so far.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }

@@ -113,6 +113,13 @@ impl Status {
         }
     }
 
+    /// Records put aside at a node: by its tasks, or by those that sent them to it.
+    pub fn dead_letters(&self, node: &NodeStatus) -> u64 {
+        let on_the_way =
+            self.nodes.iter().flat_map(|sender| &sender.tasks).map(|task| task.dead_letters_for(&node.name));
+        node.sum(|task| &task.dead_letters) + on_the_way.sum::<u64>()
+    }
+
     /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&NodeStatus> {
         self.nodes.iter().find(|node| node.name == name)
@@ -140,5 +147,29 @@ impl NodeStatus {
     /// The watermark that all its tasks have reached.
     pub fn watermark(&self) -> Timestamp {
         self.tasks.iter().map(|task| task.watermark()).min().unwrap_or(dataflow::time::START)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead_letter::DeadLetter;
+
+    #[test]
+    fn records_put_aside_on_their_way_are_kept_by_the_sender_and_counted_at_the_reader() {
+        let letter = |node: &str| DeadLetter { node: node.into(), ..DeadLetter::default() };
+        let before = NodeMetrics::default();
+        before.put_aside("rides", &[letter("rides"), letter("board"), letter("board")]);
+        // A checkpoint keeps them, and another run goes on from there.
+        let rides = NodeMetrics::default();
+        before.durable().iter().for_each(|(name, count)| rides.restore(name, *count));
+        rides.put_aside("rides", &[letter("board")]);
+        let node = |name: &str, role, metrics| {
+            let tasks = vec![Arc::new(metrics)];
+            NodeStatus { name: name.into(), role, tasks, reports: vec![] }
+        };
+        let status =
+            Status::new(vec![node("rides", Role::Source, rides), node("board", Role::Sink, NodeMetrics::default())]);
+        assert_eq!(status.nodes.iter().map(|node| status.dead_letters(node)).collect::<Vec<_>>(), [1, 3]);
     }
 }

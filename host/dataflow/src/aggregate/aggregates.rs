@@ -217,6 +217,13 @@ impl Aggregates {
             column.push(step.result(&accumulator[step.from..step.to]));
         }
     }
+
+    /// The sums of ints that fit no result, by the place of their aggregate: those came out absent.
+    pub fn sums_beyond<'a>(&'a self, accumulator: &'a [u8]) -> impl Iterator<Item = (usize, i128)> + 'a {
+        let sums = self.steps.iter().enumerate().filter(|(_, step)| step.kind == Kind::SumInt);
+        let exact = sums.map(|(place, step)| (place, acc::wide(&accumulator[step.from..step.to], 8)));
+        exact.filter(|(_, sum)| i64::try_from(*sum).is_err())
+    }
 }
 
 impl Step {

@@ -94,6 +94,11 @@ fn a_sum_of_ints_is_exact_beyond_64_bits_and_absent_where_it_ends_there() {
     assert_eq!(results(&sum, &there_and_back, ValueType::Int, 2)[0], Value::Int(i64::MAX));
     let there = results(&sum, &ints(&[i64::MAX, i64::MAX]), ValueType::Int, 2);
     assert_eq!(there, [Value::Absent, Value::Float(i64::MAX as f64)]);
+    let mut accumulator = vec![0; sum.width()];
+    take(&sum, &ints(&[i64::MAX]), ValueType::Int, &mut accumulator);
+    assert_eq!(sum.sums_beyond(&accumulator).count(), 0);
+    take(&sum, &ints(&[1]), ValueType::Int, &mut accumulator);
+    assert_eq!(sum.sums_beyond(&accumulator).collect::<Vec<_>>(), [(0, 1 << 63)]);
 }
 
 #[test]

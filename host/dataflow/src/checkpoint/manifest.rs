@@ -38,6 +38,9 @@ pub struct Manifest {
     pub in_flight: Vec<InFlight>,
     /// What each sink has staged and must apply, in order, once this checkpoint is decided, by sink.
     pub sinks: BTreeMap<String, Vec<Staged>>,
+    /// Counters of each sink that go on after a restart, by sink and name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sink_counters: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Manifest {
@@ -263,8 +266,9 @@ mod tests {
             in_flight: vec![InFlight { reader: "out".into(), task: 0, file: file("in-flight/out-0") }],
             sinks: [("out".to_string(), vec![Staged { checkpoint: CheckpointId(2), payload: Payload(true.into()) }])]
                 .into(),
+            sink_counters: [("out".to_string(), [("records_in".to_string(), 4)].into())].into(),
         };
-        let expected = r#"{"version":2,"checkpoint":3,"job":"rides","job_revision":"0a","max_parallelism":128,"finished":false,"components":{"dedup":"0b"},"states":[{"number":0,"operator":"dedup","name":"seen","kind":"broadcast_map","version":1,"forked_from":{"number":4,"marks":5}}],"next_state":6,"savepoint":"0c","sources":{"rides":{"partitions":{"a":{"next":90,"watermark":35000,"finished":false}},"counters":{"records_in":4}}},"tasks":[{"chain":"dedup","operators":["dedup"],"task":1,"groups":[64,128],"watermark":30000,"firing":35000,"backend":"rocksdb","files":[{"name":"state/dedup-1","length":7,"checksum":"00000000000000ff"}],"counters":{"dedup/records_in":4}}],"in_flight":[{"reader":"out","task":0,"file":{"name":"in-flight/out-0","length":7,"checksum":"00000000000000ff"}}],"sinks":{"out":[{"checkpoint":2,"payload":true}]}}"#;
+        let expected = r#"{"version":2,"checkpoint":3,"job":"rides","job_revision":"0a","max_parallelism":128,"finished":false,"components":{"dedup":"0b"},"states":[{"number":0,"operator":"dedup","name":"seen","kind":"broadcast_map","version":1,"forked_from":{"number":4,"marks":5}}],"next_state":6,"savepoint":"0c","sources":{"rides":{"partitions":{"a":{"next":90,"watermark":35000,"finished":false}},"counters":{"records_in":4}}},"tasks":[{"chain":"dedup","operators":["dedup"],"task":1,"groups":[64,128],"watermark":30000,"firing":35000,"backend":"rocksdb","files":[{"name":"state/dedup-1","length":7,"checksum":"00000000000000ff"}],"counters":{"dedup/records_in":4}}],"in_flight":[{"reader":"out","task":0,"file":{"name":"in-flight/out-0","length":7,"checksum":"00000000000000ff"}}],"sinks":{"out":[{"checkpoint":2,"payload":true}]},"sink_counters":{"out":{"records_in":4}}}"#;
         assert_eq!(serde_json::to_string(&manifest).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Manifest>(expected).unwrap(), manifest);
     }

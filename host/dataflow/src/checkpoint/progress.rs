@@ -35,6 +35,8 @@ pub enum Report {
         sink: String,
         /// What it must apply.
         payload: Payload,
+        /// Counters that go on after a restart, by name.
+        counters: BTreeMap<String, u64>,
         /// How far the task was when.
         moments: Moments,
     },
@@ -82,6 +84,8 @@ pub struct Ended {
     pub in_flight: Vec<InFlight>,
     /// By sink.
     pub sinks: BTreeMap<String, Payload>,
+    /// By sink.
+    pub sink_counters: BTreeMap<String, BTreeMap<String, u64>>,
     /// How long it took.
     pub longest: Longest,
 }
@@ -146,7 +150,8 @@ impl Progress {
                 self.ended.in_flight.extend(file.map(|file| InFlight { reader, task, file }));
                 self.ended.longest.note(self.began, moments);
             }
-            Report::Sink { sink, payload, moments } => {
+            Report::Sink { sink, payload, counters, moments } => {
+                self.ended.sink_counters.insert(sink.clone(), counters);
                 self.ended.sinks.insert(sink, payload);
                 self.ended.longest.note(self.began, moments);
             }
@@ -174,7 +179,8 @@ mod tests {
     use super::*;
 
     fn sink(moments: Moments) -> Report {
-        Report::Sink { sink: "out".into(), payload: Payload::default(), moments }
+        let counters = [("records_in".to_string(), 4)].into();
+        Report::Sink { sink: "out".into(), payload: Payload::default(), counters, moments }
     }
 
     #[test]
@@ -191,6 +197,7 @@ mod tests {
         assert_eq!(progress.missing().collect::<Vec<_>>(), [&("rides".to_string(), 0)]);
         let ended = progress.report(source(0, 5)).expect("nobody is missing");
         assert_eq!(ended.sources["rides"].counters["records_in"], 7);
+        assert_eq!(ended.sink_counters["out"]["records_in"], 4);
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn explain_source(source: &Source) -> String {
         let bound = DurationText(source.watermark.bound_ms.unwrap_or(0));
         let emit = match source.watermark.emit {
             Emit::PerRecord => format!("watermark {bound} behind, after every record"),
-            Emit::Periodic(every) => format!("watermark {bound} behind, every {}", duration(every)),
+            Emit::Periodic(_) => format!("watermark {bound} behind, after every batch"),
             Emit::AtEnd => "watermark at the end of the input: nothing is late".into(),
         };
         writeln!(text, "  time from {} ({format}); {emit}", time.field).expect("a string takes what is written");
@@ -212,12 +212,7 @@ fn budget(definition: &Definition, sink: &Sink) -> String {
     }
     if waits_for_time {
         let bound = sources.iter().filter_map(|source| source.watermark.bound_ms).max().unwrap_or(0);
-        let emit = sources.iter().map(|source| match source.watermark.emit {
-            Emit::Periodic(every) => i64::try_from(every.as_millis()).unwrap_or(i64::MAX),
-            Emit::PerRecord | Emit::AtEnd => 0,
-        });
         parts.push(("bound", bound));
-        parts.push(("emit", emit.max().unwrap_or(0)));
     }
     let mut open = "";
     if sink.waits_for_checkpoint() {

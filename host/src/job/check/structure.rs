@@ -9,7 +9,7 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
         resolves(definition, reference, problems);
     }
     if definition.max_parallelism < definition.parallelism as u16 {
-        problems.push(too_parallel("the job", definition.parallelism, definition, Place { line: 1, column: 1 }));
+        problems.push(too_parallel("the job", definition.parallelism, definition, definition.parallelism_place));
     }
     for operator in &definition.operators {
         let parallelism = operator.parallelism.unwrap_or(1);

@@ -1,6 +1,6 @@
 //! A running job as others see it, through all its attempts.
 
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{CheckpointStorage, shown};
 use crate::env::{Env, WaitPoint};
 use crate::job::attempt::Site;
 use crate::job::check;
@@ -11,6 +11,7 @@ use crate::task::{Event, Held, Request, Stop};
 use crate::telemetry::Status;
 use anyhow::{Context, anyhow, bail, ensure};
 use dataflow::checkpoint::CheckpointId;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,8 @@ struct Now {
     wish: Option<Wish>,
     /// Requests that are being answered.
     answering: usize,
+    /// Places of savepoints that are being written.
+    writing: BTreeSet<String>,
 }
 
 /// What is to become of the job when the attempt that runs has stopped.
@@ -56,7 +59,14 @@ impl Handle {
             home: site.home.clone(),
             storage: site.storage.clone(),
             env: site.env.clone(),
-            now: Mutex::new(Now { events: Some(events), status, parallelism, wish: None, answering: 0 }),
+            now: Mutex::new(Now {
+                events: Some(events),
+                status,
+                parallelism,
+                wish: None,
+                answering: 0,
+                writing: BTreeSet::new(),
+            }),
             wake: WaitPoint::default(),
         }))
     }
@@ -76,13 +86,15 @@ impl Handle {
         self.now().parallelism
     }
 
-    /// Has the job take a last checkpoint and end. Asking again changes nothing.
-    pub fn stop(&self, stop: Stop) {
+    /// Has the job take a last checkpoint and end. Asking again changes nothing. False where it has failed and waits to start again:
+    /// it ends then as it is, with the checkpoint before.
+    pub fn stop(&self, stop: Stop) -> bool {
         let mut now = self.now();
         now.refuse_rescale("the job is being stopped");
         now.wish = Some(Wish::Stop(stop));
         now.send(Request::Stop(stop));
         self.0.wake.notify();
+        now.events.is_some()
     }
 
     /// Takes a checkpoint and waits until it is applied.
@@ -98,17 +110,44 @@ impl Handle {
     /// # Errors
     /// The place is refused, the checkpoint was given up, or the job ended before.
     pub fn savepoint(&self, place: &str, stop: Option<Stop>) -> anyhow::Result<Written> {
-        let to = storage::place(place, false).with_context(|| format!("`{place}` cannot be a savepoint's place"))?;
-        let taken = to.list("").with_context(|| format!("`{place}` cannot be read"))?;
+        let opened = storage::place(place, false);
+        let shown = shown(place);
+        let to = opened.with_context(|| format!("`{shown}` cannot be a savepoint's place"))?;
+        let _writing = self.writing(place)?;
+        let taken = to.list("").with_context(|| format!("`{shown}` cannot be read"))?;
         ensure!(
             taken.is_empty(),
-            "`{place}` is not empty; name another place for the savepoint, nothing is overwritten"
+            "`{shown}` is not empty; name another place for the savepoint, nothing is overwritten"
         );
         let _answering = self.answering();
         let held = self.hold(stop)?;
         let from = (&self.0.storage, &*self.0.home.join("scratch"));
-        savepoint::write(&held.manifest, from, &*to, self.0.env.clock.now_ms())
-            .with_context(|| format!("the savepoint `{place}` cannot be written"))
+        let written = savepoint::write(&held.manifest, from, &*to, self.0.env.clock.now_ms());
+        written.map_err(|error| {
+            let mut said = format!("the savepoint `{shown}` cannot be written");
+            if stop.is_some() {
+                let (job, checkpoint, home) = (self.job(), held.manifest.checkpoint, self.0.home.display());
+                said += &format!(
+                    ", and job `{job}` has stopped with checkpoint {checkpoint}, from which `millstream run` goes on (`{home}`)"
+                );
+            }
+            said += match savepoint::remove(&*to) {
+                Ok(()) => "; what was written of it is removed",
+                Err(_) => "; what lies there is no savepoint: delete it",
+            };
+            error.context(said)
+        })
+    }
+
+    /// Takes a place for one savepoint, until the answer is dropped.
+    fn writing(&self, place: &str) -> anyhow::Result<Writing<'_>> {
+        let is_free = self.now().writing.insert(place.to_string());
+        ensure!(
+            is_free,
+            "another savepoint of the job is being written to `{}` at this moment: name another place",
+            shown(place)
+        );
+        Ok(Writing { handle: self, place: place.to_string() })
     }
 
     /// Stops the job at a checkpoint, deals its key groups out among `parallelism` tasks, and goes on.
@@ -224,6 +263,18 @@ impl Now {
 
     fn take_rescale(&mut self) -> Option<Wish> {
         self.wish.take_if(|wish| matches!(wish, Wish::Rescale { .. }))
+    }
+}
+
+/// A savepoint that is being written.
+struct Writing<'a> {
+    handle: &'a Handle,
+    place: String,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.handle.now().writing.remove(&self.place);
     }
 }
 

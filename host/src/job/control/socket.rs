@@ -85,6 +85,8 @@ pub enum Done {
     },
     /// It takes its last checkpoint.
     Stopping,
+    /// It has failed and waited to start again: it ends without another checkpoint.
+    Ending,
     /// This checkpoint is decided and applied.
     Checkpoint(u64),
 }
@@ -210,8 +212,11 @@ fn answer(line: &str, handle: &Handle) -> anyhow::Result<Done> {
             Done::Rescaled { from, to: parallelism }
         }
         Ask::Stop(ending) => {
-            handle.stop(ending.into());
-            Done::Stopping
+            if handle.stop(ending.into()) {
+                Done::Stopping
+            } else {
+                Done::Ending
+            }
         }
         Ask::Checkpoint => Done::Checkpoint(handle.checkpoint()?.0),
     })

@@ -356,7 +356,7 @@ pub const AGGREGATE: Group = Group {
             "type",
             "`int`, `float` or `text`",
             Open("the column's, else `float`"),
-            "What the field is read as; ints are added exactly, and a sum beyond 64 bits is null.",
+            "What the field is read as; ints are added exactly. A sum beyond 64 bits is null, and a dead letter says so.",
         ),
     ],
 };
@@ -424,7 +424,7 @@ pub const SINK: Group = Group {
             "columns",
             "list of columns",
             Open("all"),
-            "Only these, in this order. A value that is an object, an array or a number beyond 64 bits is null there; a whole value has it.",
+            "Only these, in this order. An object, an array or a number beyond 64 bits is written as the record has it, into CSV and tables as its JSON text.",
         ),
         key("times", "`rfc3339` or `unix_ms`", Is("rfc3339"), "How times are written."),
         key(

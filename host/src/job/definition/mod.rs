@@ -43,6 +43,8 @@ pub struct Definition {
     pub revision: String,
     /// Tasks of each source and operator that says nothing else.
     pub parallelism: usize,
+    /// Where that is written; the file's beginning if it is not.
+    pub parallelism_place: Place,
     /// Key groups; fixed when the job is created.
     pub max_parallelism: u16,
     /// When and how checkpoints are taken.

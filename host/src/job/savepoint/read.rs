@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct Opened {
     /// What it says.
     pub savepoint: Savepoint,
+    /// Its place, for errors.
+    name: String,
     storage: Arc<dyn CheckpointStorage>,
 }
 
@@ -49,7 +51,7 @@ pub fn open(storage: Arc<dyn CheckpointStorage>, name: &str) -> anyhow::Result<O
         "`{FILE}` of the savepoint `{name}` is damaged: its checksum is {found} where it says {}",
         savepoint.checksum
     );
-    Ok(Opened { savepoint, storage })
+    Ok(Opened { savepoint, name: name.to_string(), storage })
 }
 
 /// The checksum of what stands in `savepoint.json`, members that this program does not know among it. `told` is the one that it says.
@@ -82,6 +84,13 @@ impl Opened {
         for file in self.savepoint.files.iter().filter(wanted) {
             rows::read(&*self.storage, &file.file, &mut |at, meta, bytes| {
                 if groups.contains(&at.group.0) { visit(at, meta, bytes) } else { Ok(()) }
+            })
+            .with_context(|| {
+                format!(
+                    "the savepoint `{}` cannot be read to its end: where a file of it is damaged or gone, copy it again from where it \
+                     was made, or take another",
+                    self.name
+                )
             })?;
         }
         Ok(())

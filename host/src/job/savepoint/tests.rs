@@ -1,7 +1,7 @@
 //! The formats byte for byte, and what is refused.
 
 use super::rows::{self, Writer};
-use super::{FILE, open, write};
+use super::{FILE, open, remove, write};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
 use crate::state::{Address, NEVER, RowMeta, StateNumber};
@@ -60,6 +60,7 @@ fn manifest() -> Manifest {
         tasks: vec![],
         in_flight: vec![],
         sinks: [].into(),
+        sink_counters: [].into(),
     }
 }
 
@@ -220,4 +221,16 @@ fn file_of_rows_that_is_damaged_or_gone_names_itself() {
     *content.last_mut().unwrap() ^= 1;
     storage.write(&file.name, &content).unwrap();
     assert!(read().starts_with("file `rows/000000` of the savepoint is damaged"), "{}", read());
+}
+
+#[test]
+fn what_was_written_of_a_savepoint_that_failed_is_removed_and_a_whole_one_is_not() {
+    let place = MemoryStorage::default();
+    place.write("rows/000000", b"a part").unwrap();
+    remove(&place).unwrap();
+    assert_eq!(place.list("").unwrap(), Vec::<String>::new());
+    let whole = saved();
+    let before = whole.list("").unwrap();
+    assert!(remove(&*whole).unwrap_err().to_string().contains("whole savepoint"));
+    assert_eq!(whole.list("").unwrap(), before);
 }

@@ -73,6 +73,16 @@ pub fn write(
     })
 }
 
+/// Removes what was written of a savepoint that failed, from a place that was empty before.
+///
+/// # Errors
+/// The place refuses, or somebody else has finished a savepoint there.
+pub fn remove(place: &dyn CheckpointStorage) -> anyhow::Result<()> {
+    ensure!(place.read(FILE)?.is_none(), "there is a whole savepoint");
+    place.list("")?.iter().try_for_each(|name| place.delete(name))?;
+    place.remove_unfinished()
+}
+
 /// xxh3-64 of the savepoint as compact JSON without its checksum.
 fn checksum(savepoint: &Savepoint) -> anyhow::Result<String> {
     let without = Savepoint { checksum: String::new(), ..savepoint.clone() };
@@ -91,7 +101,7 @@ fn operators(tasks: &[TaskSnapshot]) -> BTreeMap<String, OperatorSnapshot> {
             // A task may have fired already what another is in the midst of. Nothing fires twice: the state tells.
             part.firing = part.firing.max(task.firing);
             for (name, count) in &task.counters {
-                if let Some((owner, counter)) = name.rsplit_once('/').filter(|(owner, _)| owner == operator) {
+                if let Some((owner, counter)) = name.split_once('/').filter(|(owner, _)| owner == operator) {
                     debug_assert_eq!(owner, operator);
                     *part.counters.entry(counter.to_string()).or_default() += count;
                 }

@@ -1,8 +1,10 @@
 //! A guest of the world `aggregator` as what a window computes. The window keeps the accumulators; a guest's failure costs the row
 //! or pane it failed on, found by running them singly on a fresh instance.
 
+use super::live::does_not_start;
 use super::lower::Lowering;
 use super::settings::{GuestSettings, OnError};
+use crate::dead_letter::DeadLetter;
 use crate::engine::aggregator::{Accumulated, accumulators};
 use crate::engine::description::AggregatorDescription;
 use crate::engine::host::Site;
@@ -115,11 +117,11 @@ impl Guest {
             Some(instance) => Ok(instance),
             empty => {
                 let name = &self.site.operator;
-                let start = || format!("starting the aggregator of operator `{name}`");
-                let mut instance = self.what.component.instantiate_aggregator(&self.site).with_context(start)?;
-                let opened = instance.open(&self.config).with_context(start)?;
-                let refused =
-                    |reason| Permanent(format!("the aggregator of operator `{name}` does not open: {reason}"));
+                let whose = format!("the aggregator of operator `{name}`");
+                let instance = self.what.component.instantiate_aggregator(&self.site);
+                let mut instance = instance.map_err(|fault| does_not_start(&whose, fault))?;
+                let opened = instance.open(&self.config).map_err(|fault| does_not_start(&whose, fault))?;
+                let refused = |reason| Permanent(format!("{whose} does not open: {reason}"));
                 opened.map_err(refused)?;
                 Ok(empty.insert(instance))
             }
@@ -184,7 +186,7 @@ impl Guest {
                         .filter(|row| rows.iter().all(|(refused, _)| refused != row))
                         .collect();
                     for (row, reason) in rows {
-                        bad.push(self.guilty(part.rows[row as usize], reason, None)?);
+                        bad.push(self.guilty(at.batch, part.rows[row as usize], reason, None)?);
                     }
                     if good.is_empty() {
                         return Ok(());
@@ -192,7 +194,7 @@ impl Guest {
                     part = part.select(&good);
                 }
                 Err(Trouble::Fault(fault)) if part.rows.len() == 1 && fault.kind == FaultKind::Failed => {
-                    bad.push(self.guilty(part.rows[0], fault.to_string(), Some(fault))?);
+                    bad.push(self.guilty(at.batch, part.rows[0], fault.to_string(), Some(fault))?);
                     return Ok(());
                 }
                 Err(Trouble::Fault(_)) => return self.take_singly(&part, at, into, bad),
@@ -213,29 +215,39 @@ impl Guest {
                 Ok(()) => {}
                 Err(Trouble::Bad(refused)) => {
                     let reason = refused.into_iter().map(|(_, reason)| reason).next().unwrap_or_default();
-                    bad.push(self.guilty(one.rows[0], reason, None)?);
+                    bad.push(self.guilty(at.batch, one.rows[0], reason, None)?);
                 }
-                Err(Trouble::Fault(fault)) => bad.push(self.guilty(one.rows[0], fault.to_string(), Some(fault))?),
+                Err(Trouble::Fault(fault)) => {
+                    bad.push(self.guilty(at.batch, one.rows[0], fault.to_string(), Some(fault))?);
+                }
             }
         }
         Ok(())
     }
 
-    fn guilty(&mut self, index: u32, reason: String, fault: Option<Fault>) -> anyhow::Result<Bad> {
+    /// A row that the guest fails on.
+    fn guilty(&mut self, batch: &Batch, row: u32, reason: String, fault: Option<Fault>) -> anyhow::Result<Bad> {
+        let letter = DeadLetter::of_row(&self.site.operator, batch, row as usize, reason);
+        self.put_aside(row, &letter, fault)
+    }
+
+    fn put_aside(&mut self, index: u32, letter: &DeadLetter, fault: Option<Fault>) -> anyhow::Result<Bad> {
+        let (reason, whence) = (letter.reason.clone(), letter.whence());
         let most = self.what.settings.guilty_in_a_row;
         self.guilty_in_a_row += 1;
         let operator = &self.site.operator;
         if self.what.settings.on_error == OnError::Fail {
-            bail!(Permanent(format!("the aggregator of operator `{operator}` failed: {reason}")));
+            bail!(Permanent(format!("the aggregator of operator `{operator}` failed{whence}: {reason}")));
         }
         if self.guilty_in_a_row >= most {
             bail!(Permanent(format!(
-                "the aggregator of operator `{operator}` failed {most} times in a row, the last: {reason}"
+                "the aggregator of operator `{operator}` failed {most} times in a row, the last{whence}: {reason}"
             )));
         }
         Ok(Bad {
             index,
             reason,
+            is_sent: false,
             component: Some(self.what.component.digest().to_string()),
             backtrace: fault.and_then(|fault| fault.backtrace),
         })
@@ -283,6 +295,7 @@ impl Accumulate for Guest {
             let lacks = |(row, reason): (u32, String)| Bad {
                 index: part.rows[row as usize],
                 reason,
+                is_sent: false,
                 component: None,
                 backtrace: None,
             };
@@ -335,7 +348,13 @@ impl Accumulate for Guest {
                 Ok(column) => results[0].push_from(&column, 0),
                 Err(fault) => {
                     results[0].push_absent();
-                    bad.push(self.guilty(pane as u32, fault.to_string(), Some(fault))?);
+                    let letter = DeadLetter {
+                        key: Some(panes.keys.get(pane).to_vec()),
+                        timestamp: Some(panes.ends[pane].saturating_sub(1)),
+                        reason: fault.to_string(),
+                        ..DeadLetter::default()
+                    };
+                    bad.push(self.put_aside(pane as u32, &letter, Some(fault))?);
                 }
             }
         }

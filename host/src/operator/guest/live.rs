@@ -2,7 +2,6 @@
 
 use crate::engine::host::Site;
 use crate::engine::{Component, Fault, FaultKind, Instance, columns};
-use anyhow::Context as _;
 use dataflow::record::{Column, Value, ValueType};
 use dataflow::restart::Permanent;
 use std::sync::Arc;
@@ -19,15 +18,24 @@ pub(super) struct Recipe {
 impl Recipe {
     fn make(&self) -> anyhow::Result<Instance> {
         let operator = &self.site.operator;
-        let start = || format!("starting the guest of operator `{operator}`");
-        let mut instance = self.component.instantiate(&self.site).with_context(start)?;
-        // It would open no better after a while: with the same configuration it does the same.
-        let opened = instance
-            .open(&self.config)
-            .with_context(|| Permanent(format!("opening the guest of operator `{operator}`")))?;
+        let whose = format!("the guest of operator `{operator}`");
+        let mut instance = self.component.instantiate(&self.site).map_err(|fault| does_not_start(&whose, fault))?;
+        let opened = instance.open(&self.config).map_err(|fault| does_not_start(&whose, fault))?;
         opened.map_err(|reason| Permanent(format!("the guest of operator `{operator}` does not open: {reason}")))?;
         Ok(instance)
     }
+}
+
+/// The error of a guest that does not come to its first record. After a while it would do no better, but for one that took too long.
+pub(super) fn does_not_start(whose: &str, fault: Fault) -> anyhow::Error {
+    let what = match fault.kind {
+        FaultKind::Time => return anyhow::Error::new(fault).context(format!("starting {whose}")),
+        FaultKind::Memory => {
+            format!("{whose} does not start within its limits: raise `limits: {{ memory: … }}` in the job file")
+        }
+        _ => format!("{whose} does not start"),
+    };
+    anyhow::Error::new(fault).context(Permanent(what))
 }
 
 /// An instance or none at the moment.

@@ -101,7 +101,10 @@ impl GuestOperator {
                     context.out.dead.push(DeadLetter::of_row(self.name(), batch, row as usize, reason))
                 }
                 OnError::Skip => {}
-                OnError::Fail => bail!(Permanent(format!("operator `{}` cannot take a record: {reason}", self.name()))),
+                OnError::Fail => {
+                    let whence = DeadLetter::of_row(self.name(), batch, row as usize, "").whence();
+                    bail!(Permanent(format!("operator `{}` cannot take a record{whence}: {reason}", self.name())));
+                }
             }
         }
         Ok(batch.select(&whole))
@@ -246,12 +249,13 @@ impl GuestOperator {
         let most = self.shared.settings.guilty_in_a_row;
         self.caution.guilty_in_a_row += 1;
         if self.shared.settings.on_error == OnError::Fail {
-            bail!(Permanent(format!("operator `{}` failed on a record: {}", self.name(), letter.reason)));
+            let (name, whence) = (self.name(), letter.whence());
+            bail!(Permanent(format!("operator `{name}` failed on a record{whence}: {}", letter.reason)));
         }
         if self.caution.guilty_in_a_row >= most {
-            let name = self.name();
+            let (name, whence) = (self.name(), letter.whence());
             bail!(Permanent(format!(
-                "operator `{name}` failed on {most} records in a row, the last: {}",
+                "operator `{name}` failed on {most} records in a row, the last{whence}: {}",
                 letter.reason
             )));
         }

@@ -137,6 +137,8 @@ pub struct Bad {
     pub index: u32,
     /// What was wrong.
     pub reason: String,
+    /// Of a pane: it is sent all the same, without the value that is wrong.
+    pub is_sent: bool,
     /// Content digest of the component that failed.
     pub component: Option<String>,
     /// Its backtrace.

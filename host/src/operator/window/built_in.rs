@@ -90,10 +90,21 @@ impl Accumulate for BuiltIn {
     }
 
     fn finish(&mut self, panes: &Finishing<'_>, results: &mut [Column]) -> anyhow::Result<Vec<Bad>> {
-        for accumulator in panes.accumulators.iter() {
+        let mut beyond = vec![];
+        for (index, accumulator) in panes.accumulators.iter().enumerate() {
             self.aggregates.finish(accumulator, results);
+            let sums: Vec<String> = (self.aggregates.sums_beyond(accumulator))
+                .map(|(place, sum)| format!("`{}` is {sum}", self.columns[place].pointer))
+                .collect();
+            if !sums.is_empty() {
+                let reason = format!(
+                    "a sum goes beyond 64 bits, and is null in the pane: {}; `type: float` in its aggregate gives it rounded",
+                    sums.join(", ")
+                );
+                beyond.push(Bad { index: index as u32, reason, is_sent: true, component: None, backtrace: None });
+            }
         }
-        Ok(vec![])
+        Ok(beyond)
     }
 
     fn is_empty(&self, accumulator: &[u8]) -> bool {

@@ -171,8 +171,10 @@ impl Accumulate for All {
             let (own, after) = rest.split_at_mut(part.columns);
             rest = after;
             for bad in part.logic.finish(&Finishing { accumulators, ..*panes }, own)? {
-                if all_bad.iter().all(|known| known.index != bad.index) {
-                    all_bad.push(bad);
+                match all_bad.iter_mut().find(|known| known.index == bad.index) {
+                    None => all_bad.push(bad),
+                    Some(known) if known.is_sent => *known = bad,
+                    Some(_) => {}
                 }
             }
         }

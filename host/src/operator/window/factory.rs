@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use dataflow::checkpoint::AggregateEntry;
 use dataflow::record::Schema;
 use dataflow::window::{Lateness, Tumbling};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A window as the job has it.
@@ -27,6 +28,8 @@ pub struct WindowSettings {
     pub late_output: bool,
     /// Whether the input may take rows back.
     pub input_retracts: bool,
+    /// Pointers of the columns that aggregates read, to name them.
+    pub fields: BTreeMap<usize, String>,
 }
 
 /// Makes window operators.
@@ -57,6 +60,12 @@ impl WindowFactory {
             );
         }
         Ok(Self { windows, lateness, settings, aggregator })
+    }
+
+    /// The columns whose faults put a row aside, with their pointers.
+    fn reads(&self) -> Vec<(usize, String)> {
+        let pointer = |column: usize| self.settings.fields.get(&column).cloned().unwrap_or_default();
+        self.aggregator.reads().into_iter().map(|column| (column, pointer(column))).collect()
     }
 
     /// The columns of its panes.
@@ -104,7 +113,7 @@ impl OperatorFactory for WindowFactory {
             (self.windows, self.lateness),
             (self.settings.late_output, self.aggregator.supports_retract()),
             layout,
-            (logic, self.aggregator.version(), self.aggregator.reads()),
+            (logic, self.aggregator.version(), self.reads()),
         );
         Ok(Box::new(operator))
     }

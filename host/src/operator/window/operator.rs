@@ -28,8 +28,8 @@ pub(super) struct WindowOperator {
     undoes: bool,
     layout: Layout,
     pub(super) logic: Box<dyn Accumulate>,
-    /// Columns whose faults put a row aside.
-    reads: Vec<usize>,
+    /// Columns whose faults put a row aside, with their pointers.
+    reads: Vec<(usize, String)>,
     pub(super) store: Store,
     groups: Range<u16>,
     pub(super) max_parallelism: u16,
@@ -45,7 +45,7 @@ impl WindowOperator {
         (windows, lateness): (Tumbling, Lateness),
         (late_output, undoes): (bool, bool),
         layout: Layout,
-        (logic, version, reads): (Box<dyn Accumulate>, u16, Vec<usize>),
+        (logic, version, reads): (Box<dyn Accumulate>, u16, Vec<(usize, String)>),
     ) -> Self {
         Self {
             name: task.operator.clone(),
@@ -68,15 +68,14 @@ impl WindowOperator {
 
     /// Puts rows aside whose value for an aggregate was there but could not be taken, and those that cannot be undone.
     fn without_faults(&self, batch: Batch, out: &mut Emitter) -> Batch {
-        let concerns = |fault: &&dataflow::record::Fault| self.reads.contains(&usize::from(fault.column));
         let mut bad: Vec<u32> = vec![];
-        for fault in batch.faults.iter().filter(concerns) {
-            if bad.contains(&fault.row) {
-                continue;
-            }
+        for fault in &batch.faults {
+            let read = self.reads.iter().find(|(column, _)| *column == usize::from(fault.column));
+            let Some((_, field)) = read.filter(|_| !bad.contains(&fault.row)) else { continue };
             bad.push(fault.row);
             let expected = batch.columns[usize::from(fault.column)].value_type().name();
-            let reason = format!("a field that the window aggregates is {}: expected {expected}", fault.found);
+            let reason =
+                format!("field `{field}`, which the window aggregates, is {}: expected {expected}", fault.found);
             out.dead.push(DeadLetter::of_row(&self.name, &batch, fault.row as usize, reason));
         }
         if !self.undoes && !batch.changes.is_empty() {

@@ -85,9 +85,9 @@ impl Layout {
         if bad.is_empty() {
             return Ok((batch, vec![]));
         }
-        let good: Vec<u32> =
-            (0..panes.len() as u32).filter(|index| bad.iter().all(|bad| bad.index != *index)).collect();
-        Ok((batch.select(&good), bad.into_iter().map(|bad| self.dead_letter(panes, bad)).collect()))
+        let is_sent = |index: &u32| bad.iter().all(|bad| bad.index != *index || bad.is_sent);
+        let sent = batch.select(&(0..panes.len() as u32).filter(is_sent).collect::<Vec<_>>());
+        Ok((sent, bad.into_iter().map(|bad| self.dead_letter(panes, bad, &batch)).collect()))
     }
 
     fn push_key(&self, key: &[u8], columns: &mut [Column]) {
@@ -100,19 +100,22 @@ impl Layout {
         }
     }
 
-    fn dead_letter(&self, panes: &Panes, bad: Bad) -> DeadLetter {
+    /// What a pane that is not sent had seen, or what is sent of it.
+    fn dead_letter(&self, panes: &Panes, bad: Bad, batch: &Batch) -> DeadLetter {
         let index = bad.index as usize;
         let accumulator = panes.accumulators.get(index);
-        DeadLetter {
+        let seen = accumulator[..accumulator.len().min(VALUE_BYTES_MAX)].to_vec();
+        let letter = DeadLetter {
             node: self.operator.clone(),
             key: Some(panes.keys.get(index).to_vec()),
             timestamp: Some(panes.ends[index].saturating_sub(1)),
             reason: bad.reason,
             component: bad.component,
             backtrace: bad.backtrace,
-            value: Some(accumulator[..accumulator.len().min(VALUE_BYTES_MAX)].to_vec()),
+            value: (!bad.is_sent).then_some(seen),
             ..DeadLetter::default()
-        }
+        };
+        letter.with_columns(&self.schema, batch, index)
     }
 }
 

@@ -125,6 +125,7 @@ impl Subject {
             key: if case.steps.iter().any(is_keyed) { vec!["/key".to_string()] } else { vec![] },
             late_output: false,
             input_retracts: false,
+            fields: fields[0].iter().enumerate().map(|(column, field)| (column, field.0.clone())).collect(),
         };
         let aggregator = GuestAggregator::new("/result", component.clone(), settings)?;
         let factory = WindowFactory::new(settings_of_window, Arc::new(aggregator))?;

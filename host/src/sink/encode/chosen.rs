@@ -11,6 +11,8 @@ pub struct Chosen {
     pub position: usize,
     /// The steps of its pointer; the whole value is called `value`.
     pub path: Vec<String>,
+    /// It is the whole value, not a part of it.
+    pub whole: bool,
     /// What it holds.
     pub value_type: ValueType,
     /// Ints that are written as times.
@@ -25,7 +27,7 @@ impl Chosen {
             "" => vec!["value".to_string()],
             _ => pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
         };
-        Self { position, path, value_type: field.value_type, time: field.time }
+        Self { position, path, whole: pointer.is_empty(), value_type: field.value_type, time: field.time }
     }
 
     /// The name where names do not nest.

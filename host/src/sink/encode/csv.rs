@@ -1,6 +1,7 @@
 //! Rows as CSV, RFC 4180 but for its line ends, which are `\n`. A field is quoted only where it must be.
 
 use super::chosen::{Chosen, flat_names};
+use super::given::Given;
 use super::value::Printer;
 use anyhow::bail;
 use dataflow::record::{Batch, Change};
@@ -38,17 +39,19 @@ impl Plan {
         if batch.changes.contains(&Change::Retract) {
             bail!("sink `{}` got a row that is taken back, which CSV cannot say: use `format: ndjson`", self.sink);
         }
+        let given = Given::of(batch, &self.columns);
         for row in 0..batch.len() {
             for (at, chosen) in self.columns.iter().enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }
                 let column = &batch.columns[chosen.position];
-                if !column.is_present(row) {
-                    continue;
-                }
                 let start = out.len();
-                printer.push_plain(column, row, chosen.time, out);
+                match given.get(row, chosen.position) {
+                    Some(text) => out.extend_from_slice(text.as_bytes()),
+                    None if !column.is_present(row) => continue,
+                    None => printer.push_plain(column, row, chosen.time, out),
+                }
                 quote_from(start, out);
             }
             out.push(b'\n');

@@ -1,6 +1,7 @@
 //! Rows as JSON objects. The text between values never changes, so it is made once; a row is its values between those texts.
 
 use super::chosen::Chosen;
+use super::given::Given;
 use super::value::{Printer, push_json_text};
 use anyhow::bail;
 use dataflow::record::{Batch, Change, Column};
@@ -9,6 +10,7 @@ use dataflow::record::{Batch, Change, Column};
 #[derive(Debug)]
 pub(super) struct Plan {
     fields: Vec<Step>,
+    columns: Vec<Chosen>,
     /// Closes all objects but the outermost.
     end: Vec<u8>,
 }
@@ -43,7 +45,7 @@ impl Plan {
                 );
             }
         }
-        let mut plan = Self { fields: Vec::with_capacity(columns.len()), end: vec![] };
+        let mut plan = Self { fields: Vec::with_capacity(columns.len()), columns: columns.to_vec(), end: vec![] };
         plan.end.push(b'{');
         plan.add_members(&root);
         Ok(plan)
@@ -73,15 +75,16 @@ impl Plan {
 
     /// Appends the rows.
     pub(super) fn write(&self, batch: &Batch, printer: &mut Printer, out: &mut Vec<u8>) {
-        let columns: Vec<(&[u8], &Column, bool)> = self
-            .fields
-            .iter()
-            .map(|field| (field.before.as_slice(), &batch.columns[field.position], field.time))
-            .collect();
+        let given = Given::of(batch, &self.columns);
+        let columns: Vec<(&Step, &Column)> =
+            self.fields.iter().map(|field| (field, &batch.columns[field.position])).collect();
         for row in 0..batch.len() {
-            for &(before, column, time) in &columns {
-                out.extend_from_slice(before);
-                printer.push_json(column, row, time, out);
+            for &(field, column) in &columns {
+                out.extend_from_slice(&field.before);
+                match given.get(row, field.position) {
+                    Some(text) => out.extend_from_slice(text.as_bytes()),
+                    None => printer.push_json(column, row, field.time, out),
+                }
             }
             out.extend_from_slice(&self.end);
             if batch.change(row) == Change::Retract {

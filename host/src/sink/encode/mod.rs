@@ -3,12 +3,14 @@
 
 mod chosen;
 mod csv;
+mod given; // fields that fit no column
 mod json;
 mod value;
 mod whole;
 
 pub(in crate::sink) use chosen::flat_names;
 pub use chosen::{Chosen, choose};
+pub(in crate::sink) use given::Given;
 pub use value::{Times, push_time};
 
 use super::SinkInput;
@@ -21,12 +23,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// One JSON object per line. Pointers nest, a value that is absent is `null`, a float that JSON cannot write is
-    /// `null`, bytes are base64, a row taken back has the extra field `"change":"retract"`. Whole values stand as they
-    /// came, but for line ends, which become spaces.
+    /// `null`, bytes are base64, a row taken back has the extra field `"change":"retract"`. An object, an array and a number beyond
+    /// 64 bits stand as the record has them. Whole values stand as they came, but for line ends, which become spaces.
     #[default]
     #[serde(alias = "json")]
     Ndjson,
-    /// CSV with a header line. Nested names are joined by `_`; an absent value is empty, an empty text `""`.
+    /// CSV with a header line. Nested names are joined by `_`; an absent value is empty, an empty text `""`, an object or an array
+    /// its JSON text.
     Csv,
     /// The value as it is and a line end; line ends inside are written as `\n` and `\r`.
     Raw,

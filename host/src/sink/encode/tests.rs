@@ -3,7 +3,7 @@
 use super::{Encoder, Format, Settings, Times};
 use crate::sink::SinkInput;
 use bytes::Bytes;
-use dataflow::record::{Batch, Change, Column, Field, Raw, Schema, Value, ValueType};
+use dataflow::record::{Batch, Change, Column, Fault, Field, Raw, Schema, Value, ValueType};
 
 fn input(fields: Vec<Field>) -> SinkInput {
     let schema = Schema { fields };
@@ -160,4 +160,43 @@ fn value_that_is_also_an_object_is_refused() {
         ),
         "a,a_b\n1,2\n"
     );
+}
+
+#[test]
+fn field_that_fits_no_column_is_written_as_the_record_has_it() {
+    let input = input(vec![
+        Field::new("/id", ValueType::Scalar),
+        Field::new("/note", ValueType::Scalar),
+        Field::new("/in/0/n", ValueType::Scalar),
+    ]);
+    let row: &[Value<'_>] = &[Value::Int(1), Value::Absent, Value::Absent];
+    let records = [
+        r#"{"id":1,"note":{"b":[1, 2],"a":"x"},"in":[{"n":123456789012345678901}]}"#,
+        r#"{"id":1,"note":null,"in":[{"n":[]}]}"#,
+        r#"{"id":1,"note":"\ud800"}"#,
+    ];
+    let slab = Bytes::from(records.concat());
+    let mut from = 0;
+    let spans = records.iter().map(|record| {
+        from += record.len() as u32;
+        (from - record.len() as u32, from)
+    });
+    let fault = |row, column, found| Fault { row, column, found };
+    let faults = vec![
+        fault(0, 1, "an object"),
+        fault(0, 2, "a number out of range"),
+        fault(1, 2, "an array"),
+        fault(2, 1, "text with half a surrogate pair"),
+    ];
+    let raw = Some(Raw { slab: slab.clone(), spans: spans.collect() });
+    let batch = Batch { raw, faults, ..rows(&input, &[row, row, row]) };
+    let json = r#"{"id":1,"note":{"b":[1, 2],"a":"x"},"in":{"0":{"n":123456789012345678901}}}
+{"id":1,"note":null,"in":{"0":{"n":[]}}}
+{"id":1,"note":null,"in":{"0":{"n":null}}}
+"#;
+    assert_eq!(written(&of(Format::Ndjson), &input, &batch), json);
+    let csv = "id,note,in_0_n\n1,\"{\"\"b\"\":[1, 2],\"\"a\"\":\"\"x\"\"}\",123456789012345678901\n1,,[]\n1,,\n";
+    assert_eq!(written(&of(Format::Csv), &input, &batch), csv);
+    let one = Settings { columns: vec!["/in/0/n".into()], ..of(Format::Raw) };
+    assert_eq!(written(&one, &input, &batch), "123456789012345678901\n[]\n\n");
 }

@@ -1,6 +1,7 @@
 //! Whole values as lines: a value keeps its bytes, but a line end inside it would end the record early.
 
 use super::chosen::Chosen;
+use super::given::Given;
 use super::value::Printer;
 use anyhow::bail;
 use dataflow::record::{Batch, Change};
@@ -49,9 +50,13 @@ pub(super) fn write_column(
     out: &mut Vec<u8>,
 ) -> anyhow::Result<()> {
     refuse_retractions(batch)?;
+    let given = Given::of(batch, [chosen]);
     for row in 0..batch.len() {
         let start = out.len();
-        printer.push_plain(&batch.columns[chosen.position], row, chosen.time, out);
+        match given.get(row, chosen.position) {
+            Some(text) => out.extend_from_slice(text.as_bytes()),
+            None => printer.push_plain(&batch.columns[chosen.position], row, chosen.time, out),
+        }
         end_line(start, out);
     }
     Ok(())

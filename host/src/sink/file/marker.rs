@@ -4,6 +4,7 @@ use super::{OnExisting, Settings};
 use crate::sink::SinkInput;
 use anyhow::{Context, bail};
 use dataflow::checkpoint::CheckpointId;
+use dataflow::restart::Permanent;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -76,13 +77,18 @@ pub(super) fn judge(
     let (path, sink) = (found.display(), &input.sink);
     let says = "remove it, or write somewhere else";
     match (settings.on_existing, marker) {
-        (Some(OnExisting::Fail), _) => bail!("sink `{sink}` finds `{path}` from an earlier run: {says}"),
+        (Some(OnExisting::Fail), _) => {
+            bail!(Permanent(format!("sink `{sink}` finds `{path}` from an earlier run: {says}")))
+        }
         (Some(chosen), _) => Ok(chosen),
         (None, Some(marker)) if marker.is_of(input) => Ok(OnExisting::Replace),
         (None, Some(marker)) => {
-            bail!("sink `{sink}` finds `{path}`, which sink `{}` of job `{}` wrote: {says}", marker.sink, marker.job)
+            bail!(Permanent(format!(
+                "sink `{sink}` finds `{path}`, which sink `{}` of job `{}` wrote: {says}",
+                marker.sink, marker.job
+            )))
         }
-        (None, None) => bail!("sink `{sink}` finds `{path}`, which it has not written: {says}"),
+        (None, None) => bail!(Permanent(format!("sink `{sink}` finds `{path}`, which it has not written: {says}"))),
     }
 }
 
@@ -93,14 +99,14 @@ pub(super) fn judge(
 pub(super) fn of_this_run(path: &Path, input: &SinkInput) -> anyhow::Result<Option<Marker>> {
     match Marker::read(path)? {
         Some(marker) if !input.fresh && marker.is_of(input) => Ok(Some(marker)),
-        Some(marker) if !input.fresh => bail!(
+        Some(marker) if !input.fresh => bail!(Permanent(format!(
             "sink `{}` of job `{}` would go on where sink `{}` of job `{}` writes, says `{}`: write somewhere else",
             input.sink,
             input.job,
             marker.sink,
             marker.job,
             path.display()
-        ),
+        ))),
         _ => Ok(None),
     }
 }

@@ -5,7 +5,7 @@
 
 use super::ledger::Ledger;
 use super::table::Table;
-use crate::sink::encode::Chosen;
+use crate::sink::encode::{Chosen, Given};
 use anyhow::{Context, ensure};
 use dataflow::checkpoint::CheckpointId;
 use dataflow::key;
@@ -49,11 +49,13 @@ impl Staged {
 
     /// Takes rows.
     pub(super) fn push(&mut self, batch: &Batch, columns: &[Chosen]) {
+        let given = Given::of(batch, columns);
         for row in 0..batch.len() {
             self.chunk.push(u8::from(batch.change(row) == Change::Retract));
             for column in columns {
                 self.scratch.clear();
-                key::push_part(&mut self.scratch, batch.columns[column.position].get(row));
+                let text = given.get(row, column.position).map(Value::Text);
+                key::push_part(&mut self.scratch, text.unwrap_or_else(|| batch.columns[column.position].get(row)));
                 key::push_varint(&mut self.chunk, self.scratch.len() as u64);
                 self.chunk.extend_from_slice(&self.scratch);
             }

@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::statements::{Statements, quoted};
 use super::{Mode, Settings};
 use crate::sink::SinkInput;
-use crate::sink::encode::{Chosen, Times, choose, flat_names, push_time};
+use crate::sink::encode::{Chosen, Given, Times, choose, flat_names, push_time};
 use crate::sink::file::OnExisting;
 use anyhow::{Context, bail, ensure};
 use dataflow::record::{Batch, Change, Value, ValueType};
@@ -124,13 +124,13 @@ impl Table {
             .map(String::as_str)
             .collect();
         if !missing.is_empty() {
-            bail!(
+            bail!(Permanent(format!(
                 "the table has columns `{}`, but sink `{}` also writes `{}`: add them to the table, or choose others in \
                  `columns`",
                 there.join("`, `"),
                 self.sink,
                 missing.join("`, `")
-            );
+            )));
         }
         if let Err(error) = database.prepare(&self.insert) {
             return Err(error).with_context(|| {
@@ -170,8 +170,12 @@ impl Table {
     /// Writes the batch's rows in order.
     pub(super) fn write_batch(&self, database: &Connection, batch: &Batch) -> anyhow::Result<()> {
         let mut writer = self.writer(database)?;
+        let given = Given::of(batch, &self.columns);
         for row in 0..batch.len() {
-            let values = self.columns.iter().map(|column| batch.columns[column.position].get(row));
+            let values = self.columns.iter().map(|column| match given.get(row, column.position) {
+                Some(text) => Value::Text(text),
+                None => batch.columns[column.position].get(row),
+            });
             writer.write(batch.change(row), values)?;
         }
         Ok(())

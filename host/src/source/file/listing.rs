@@ -64,6 +64,35 @@ fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What lies in the directory at `path` and is not read, though its name does not begin with a dot; none where `path` is none, or
+/// all is read.
+pub(super) fn passed_over(path: &str) -> Option<String> {
+    let entries = std::fs::read_dir(path).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| !is_hidden(path) && !path.is_file());
+    let (mut folders, mut others): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| path.is_dir());
+    let named = |paths: &mut Vec<PathBuf>| {
+        paths.sort();
+        let first: Vec<String> = paths.iter().take(3).map(|path| format!("`{}`", path.display())).collect();
+        let more = if paths.len() > 3 { format!(" and {} more", paths.len() - 3) } else { String::new() };
+        first.join(", ") + &more
+    };
+    let said = match (folders.is_empty(), others.is_empty()) {
+        (true, true) => return None,
+        (false, true) => {
+            format!("folders in it are left out, name their files with a pattern: {}", named(&mut folders))
+        }
+        (true, false) => format!("what leads to no file: {}", named(&mut others)),
+        (false, false) => {
+            format!(
+                "folders in it are left out: {}; so is what leads to no file: {}",
+                named(&mut folders),
+                named(&mut others)
+            )
+        }
+    };
+    Some(said)
+}
+
 fn matching(pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = vec![];
     for path in glob::glob(pattern).with_context(|| format!("`path` is the pattern `{pattern}`"))? {

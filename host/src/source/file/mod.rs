@@ -10,7 +10,8 @@ mod share;
 
 use super::format::{DecoderSettings, Format, TimeField};
 use super::{Share, Source, SourceFactory};
-use anyhow::ensure;
+use anyhow::{bail, ensure};
+use dataflow::restart::Permanent;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -121,12 +122,18 @@ impl SourceFactory for Factory {
 
     fn open(&self, share: Share<'_>) -> anyhow::Result<Box<dyn Source>> {
         let files = self.list()?;
-        ensure!(
-            !files.is_empty() || !share.positions.is_empty() || self.settings.follow,
-            "`{}` matches no file: a folder gives the files in it, a pattern such as `rides/*.json` those it matches, and names \
-             that begin with a dot are left out",
-            self.settings.path
-        );
+        if files.is_empty() && share.positions.is_empty() && !self.settings.follow {
+            bail!(Permanent(format!(
+                "`{}` matches no file: a folder gives the files in it, a pattern such as `rides/*.json` those it matches, and \
+                 names that begin with a dot are left out",
+                self.settings.path
+            )));
+        }
+        if share.task == 0
+            && let Some(passed_over) = listing::passed_over(&self.settings.path)
+        {
+            tracing::warn!(source = self.node, "not all that lies in `{}` is read: {passed_over}", self.settings.path);
+        }
         let shared = partition::Shared {
             node: self.node.clone(),
             settings: self.settings.clone(),

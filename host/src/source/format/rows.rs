@@ -4,7 +4,7 @@
 use super::time::int;
 use super::{Decoded, DecoderSettings, Span, TimeField};
 use crate::dead_letter::{DeadLetter, VALUE_BYTES_MAX};
-use crate::source::Projection;
+use crate::source::{Projection, UNKNOWN_ARRIVAL};
 use bytes::Bytes;
 use dataflow::key::push_part;
 use dataflow::record::{Batch, Column, Fault, Raw, Value, ValueType, Values};
@@ -122,16 +122,20 @@ impl Plan {
     fn push_times(&self, decoded: &mut Decoded, cells: &[Cell<'_>], rows: usize) -> Result<(), String> {
         let Decoded { batch, arrivals, .. } = decoded;
         let (arrivals_before, before) = (arrivals.len(), batch.timestamps.len());
-        let read = |(pointer, TimeField { field, format }): &(usize, TimeField), to: &mut Vec<Timestamp>| {
+        let read = |(pointer, time): &(usize, TimeField), to: &mut Vec<Timestamp>, or: Option<Timestamp>| {
+            let TimeField { field, format } = time;
             for cell in cells.iter().skip(*pointer).step_by(self.pointers.len()) {
-                to.push(format.read(*cell).ok_or_else(|| format.why_not(field, *cell))?);
+                let instead = || or.filter(|_| *cell == Cell::Absent);
+                to.push(format.read(*cell).or_else(instead).ok_or_else(|| format.why_not(field, *cell))?);
             }
             Ok(())
         };
-        let mut all = self.arrival.as_ref().map_or(Ok(()), |arrival| read(arrival, arrivals));
+        // An arrival that is missing is unknown, where it is not the only time.
+        let unknown = self.event_time.as_ref().map(|_| UNKNOWN_ARRIVAL);
+        let mut all = self.arrival.as_ref().map_or(Ok(()), |arrival| read(arrival, arrivals, unknown));
         if all.is_ok() {
             match &self.event_time {
-                Some(event_time) => all = read(event_time, &mut batch.timestamps),
+                Some(event_time) => all = read(event_time, &mut batch.timestamps, None),
                 None if self.arrival.is_none() => batch.timestamps.resize(before + rows, 0),
                 // The arrival is the event time too, unless that has a field of its own.
                 None => batch.timestamps.extend_from_slice(&arrivals[arrivals_before..]),

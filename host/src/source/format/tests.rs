@@ -1,6 +1,7 @@
 //! Tests of the formats: each kind of line, good and bad.
 
 use super::*;
+use crate::source::UNKNOWN_ARRIVAL;
 use dataflow::record::{Field, Schema, Value, ValueType};
 
 fn decode(format: Format, text: &[u8], fields: &[(&str, ValueType)], whole_values: bool) -> Decoded {
@@ -143,12 +144,31 @@ fn records_of_a_source_without_any_time_have_all_the_same() {
 fn record_without_event_time_leaves_no_arrival_behind() {
     let time = |field: &str| Some(TimeField { field: field.into(), format: TimeFormat::UnixMs });
     let settings = DecoderSettings { format: Format::Json, event_time: time("/t"), arrival: time("/at") };
-    let text = b"{\"at\":1}{\"at\":2,\"t\":1}{\"t\":3}";
-    let spans = [(0, 8), (8, 22), (22, 29)].map(|(from, to)| Span { from, to, line: 1 });
+    let text = b"{\"at\":1}{\"at\":2,\"t\":1}{\"t\":3,\"at\":true}";
+    let spans = [(0, 8), (8, 22), (22, 39)].map(|(from, to)| Span { from, to, line: 1 });
     let decoded = settings.decoder(&Projection::default()).decode(&Bytes::from_static(text), &spans).unwrap();
     assert_eq!((decoded.batch.timestamps, decoded.arrivals), (vec![1], vec![2]));
     let reasons: Vec<_> = decoded.dead.iter().map(|letter| letter.reason.as_str()).collect();
-    assert_eq!(reasons, ["`/t` is missing: the record has no time", "`/at` is missing: the record has no time"]);
+    assert_eq!(
+        reasons,
+        ["`/t` is missing: the record has no time", "`/at` is `true`, which is no time in the format unix_ms"]
+    );
+}
+
+#[test]
+fn arrival_of_a_record_that_does_not_say_it_is_unknown_unless_it_is_the_only_time() {
+    let time = |field: &str| Some(TimeField { field: field.into(), format: TimeFormat::UnixMs });
+    let text = b"{\"t\":3}{\"t\":4,\"at\":null}{\"t\":5,\"at\":6}";
+    let spans = [(0, 7), (7, 24), (24, 38)].map(|(from, to)| Span { from, to, line: 1 });
+    let decode = |event_time| {
+        let settings = DecoderSettings { format: Format::Json, event_time, arrival: time("/at") };
+        settings.decoder(&Projection::default()).decode(&Bytes::from_static(text), &spans).unwrap()
+    };
+    let both = decode(time("/t"));
+    assert_eq!((both.batch.timestamps, both.dead.len()), (vec![3, 4, 5], 0));
+    assert_eq!(both.arrivals, [UNKNOWN_ARRIVAL, UNKNOWN_ARRIVAL, 6]);
+    let only = decode(None);
+    assert_eq!((only.batch.timestamps, only.arrivals, only.dead.len()), (vec![6], vec![6], 2));
 }
 
 #[test]

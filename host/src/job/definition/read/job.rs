@@ -4,7 +4,7 @@ use super::super::keys;
 use super::super::problem::Problem;
 use super::super::section::{Reader, Section, positive_ms};
 use super::super::tree::{Key, Node, Value};
-use super::super::{Checkpoint, DeadLetters, Definition, Every, State};
+use super::super::{Checkpoint, DeadLetters, Definition, Every, State, units};
 use super::{operator, sink, source};
 use dataflow::checkpoint::CheckpointMode;
 use dataflow::restart::RestartPolicy;
@@ -32,6 +32,7 @@ pub(in super::super) fn job(reader: &Reader<'_>, root: &Node, revision: String) 
         name,
         revision,
         parallelism: section.number("parallelism", 1..=1024) as usize,
+        parallelism_place: section.place_of("parallelism"),
         max_parallelism: section.number("max_parallelism", 1..=32_768) as u16,
         checkpoint,
         state: state(&section.section("state", &keys::STATE)),
@@ -105,11 +106,16 @@ fn state(section: &Section<'_>) -> State {
 }
 
 fn restart(section: &Section<'_>) -> RestartPolicy {
-    RestartPolicy {
-        attempts: section.number("attempts", 0..=1_000_000) as u32,
-        delay: section.duration("delay"),
-        max_delay: section.duration("max_delay"),
+    let (delay, max_delay) = (section.duration("delay"), section.duration("max_delay"));
+    if section.has("delay") && delay > max_delay {
+        let message = format!(
+            "the first `delay` is longer than `max_delay`, {}",
+            units::DurationText(max_delay.as_millis() as i64)
+        );
+        let problem = Problem::at(section.place_of("delay"), message);
+        section.reader.problem(problem.hint("lower `delay`, or raise `max_delay`: no delay is longer than that"));
     }
+    RestartPolicy { attempts: section.number("attempts", 0..=1_000_000) as u32, delay, max_delay }
 }
 
 fn dead_letters(section: &Section<'_>) -> DeadLetters {

@@ -78,7 +78,11 @@ fn file(section: &Section<'_>) -> FileSource {
 }
 
 fn generator(section: &Section<'_>) -> GeneratorSource {
-    let rate = |name| section.optional(name, rate).flatten();
+    let event_rate = |node: &Node| {
+        rate(node)?.ok_or_else(|| {
+            "records lie at times, so many per second, e.g. `100/s`: these cannot be unlimited".to_string()
+        })
+    };
     GeneratorSource {
         kind: section.choice(
             "kind",
@@ -90,13 +94,13 @@ fn generator(section: &Section<'_>) -> GeneratorSource {
             ],
         ),
         seed: section.number("seed", 0..=u64::MAX),
-        rate: rate("rate"),
+        rate: section.optional("rate", rate).flatten(),
         records: section.optional_number("records", 0..=u64::MAX),
         partitions: section.number("partitions", 1..=10_000) as usize,
         keys: section.number("keys", 1..=u64::MAX),
         skew: section.float("skew", 0.0..=10.0),
         start: section.optional("start", |node| units::time_ms(&text(node)?)).unwrap_or_default(),
-        step_ms: 1_000.0 / rate("event_rate").unwrap_or(1_000.0),
+        step_ms: 1_000.0 / section.optional("event_rate", event_rate).unwrap_or(1_000.0),
         out_of_order_ms: section.span_ms("out_of_order"),
         stragglers: section.float("stragglers", 0.0..=1.0),
         straggle_ms: section.span_ms("straggle"),

@@ -1,7 +1,7 @@
 //! What fails in an aggregator costs single records or panes.
 
 use super::super::{Accumulate, Accumulators, Aggregator, Bad, Combined, Finishing, Rows};
-use super::harness::{Fed, MINUTE, batch, count, settings};
+use super::harness::{Fed, MINUTE, batch, count, count_and_sum, settings};
 use crate::operator::TaskInfo;
 use anyhow::bail;
 use dataflow::record::{Blobs, Column, Field, Value, ValueType};
@@ -37,7 +37,8 @@ impl Aggregator for Fussy {
 }
 
 fn bad(index: usize, reason: &str) -> Bad {
-    Bad { index: index as u32, reason: reason.to_string(), component: Some("c0ffee".to_string()), backtrace: None }
+    let (reason, component) = (reason.to_string(), Some("c0ffee".to_string()));
+    Bad { index: index as u32, reason, is_sent: false, component, backtrace: None }
 }
 
 fn number(text: &[u8]) -> i64 {
@@ -181,4 +182,17 @@ fn a_pane_that_one_of_several_aggregators_refuses_is_sent_by_none() {
     fed.feed(&[("Pune", 5, 13), ("Mumbai", 5, 1)]);
     fed.advance(END);
     assert_eq!((fed.panes(), fed.out.dead.len()), (vec!["Mumbai 0 end_of_input 0 1 1 1".to_string()], 1));
+}
+
+#[test]
+fn a_sum_beyond_64_bits_is_null_in_its_pane_and_told_in_a_dead_letter() {
+    let mut fed = Fed::new(settings(0), count_and_sum(false));
+    fed.feed(&[("Mumbai", 5, i64::MAX), ("Pune", 5, i64::MAX), ("Pune", 6, 1)]);
+    fed.advance(END);
+    let sum = i64::MAX;
+    assert_eq!(fed.panes(), ["Pune 0 end_of_input 0 2 Absent", &format!("Mumbai 0 end_of_input 0 1 {sum}")]);
+    let [letter] = &fed.out.dead[..] else { panic!("one pane is wrong") };
+    assert!(letter.reason.contains("`/sum` is 9223372036854775808"), "{}", letter.reason);
+    let value = letter.value.as_deref().map(String::from_utf8_lossy).unwrap();
+    assert!(value.contains(r#""count":2"#) && value.contains(r#""key":"Pune""#), "{value}");
 }

@@ -98,6 +98,7 @@ pub(super) fn settings(allowed_lateness_ms: i64) -> WindowSettings {
         key: vec!["/city".to_string()],
         late_output: true,
         input_retracts: false,
+        fields: [(1, "/fare".to_string())].into(),
     }
 }
 

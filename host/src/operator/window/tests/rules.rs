@@ -125,7 +125,7 @@ fn a_value_that_could_not_be_taken_puts_its_record_aside() {
     fed.try_feed(rows).unwrap();
     fed.advance(END);
     assert_eq!(fed.panes(), ["Pune 0 end_of_input 0 1 3"]);
-    assert_eq!(fed.out.dead[0].reason, "a field that the window aggregates is an object: expected int");
+    assert_eq!(fed.out.dead[0].reason, "field `/fare`, which the window aggregates, is an object: expected int");
     assert_eq!((fed.out.dead[0].node.as_str(), fed.out.dead[0].timestamp), ("per-minute", Some(5)));
 }
 
