@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::source::contract;
-use crate::source::format::TimeFormat;
+use crate::source::format::{Format, TimeField, TimeFormat};
 use crate::source::{Limit, Partition, Polled, Projection, Records};
 use proptest::prelude::*;
 use std::fs;
