@@ -69,6 +69,16 @@ struct Declared<S> {
     base: S,
 }
 
+impl<B: Base> Drop for Layered<B> {
+    fn drop(&mut self) {
+        if B::ENDS_WITH_ITS_TASK
+            && let Some(thread) = self.thread.take()
+        {
+            thread.join();
+        }
+    }
+}
+
 impl<B: Base> Layered<B> {
     pub(in crate::state) fn new(setup: Setup, base: B) -> Self {
         Self {

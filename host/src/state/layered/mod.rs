@@ -34,6 +34,10 @@ pub(super) trait Base: Send + Sync + Sized + 'static {
     /// As `StateBackend::name`.
     const NAME: &'static str;
 
+    /// Whether a task waits for its thread when it ends: for one that uses what the process takes down at its end, and that never waits
+    /// for a network.
+    const ENDS_WITH_ITS_TASK: bool;
+
     /// What it keeps of each state for the task to reach its rows by.
     type State: Clone + Send;
 

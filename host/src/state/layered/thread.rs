@@ -6,6 +6,7 @@ use crate::env::{self, FailPoints, WaitPoint};
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 /// A layer that takes no more writes.
 pub(in crate::state) struct Frozen {
@@ -77,6 +78,7 @@ impl Answers {
 pub(super) struct Thread {
     pub(super) work: Sender<Work>,
     pub(super) answers: Receiver<Answer>,
+    handle: JoinHandle<()>,
 }
 
 impl Thread {
@@ -89,7 +91,7 @@ impl Thread {
         let (to, answers) = channel();
         let (notify, fail_points) = (setup.notify.clone(), setup.fail_points.clone());
         let mut worker = worker(Answers { to, notify, chain: setup.chain.as_str().into(), fail_points });
-        env::spawn(name, move || {
+        let handle = env::spawn(name, move || {
             while let Ok(work) = inbox.recv() {
                 match work {
                     Work::Free(layer) => drop(layer),
@@ -101,6 +103,15 @@ impl Thread {
                 }
             }
         })?;
-        Ok(Self { work, answers })
+        Ok(Self { work, answers, handle })
+    }
+
+    /// Tells it that nobody asks or hears any more, and waits until it has ended.
+    pub(super) fn join(self) {
+        let Self { work, answers, handle } = self;
+        drop((work, answers));
+        if handle.join().is_err() {
+            tracing::warn!("the thread that writes state had panicked");
+        }
     }
 }

@@ -198,6 +198,7 @@ impl Base {
 
 impl layered::Base for Base {
     const NAME: &'static str = super::NAME;
+    const ENDS_WITH_ITS_TASK: bool = false;
     type State = Arc<BaseState>;
     type Cursor<'a> = Cursor<'a>;
 

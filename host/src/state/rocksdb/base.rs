@@ -58,6 +58,8 @@ fn row(stored: &[u8]) -> (RowMeta, &[u8]) {
 
 impl layered::Base for Base {
     const NAME: &'static str = NAME;
+    // RocksDB ends the process if it is used while that ends.
+    const ENDS_WITH_ITS_TASK: bool = true;
     type State = ();
     type Cursor<'a> = Cursor<'a>;
 
