@@ -167,10 +167,10 @@ impl Receiver {
                 self.pace.took(element.byte_size(), now);
                 // Behind a barrier the channel may be held.
                 if matches!(element, Element::Barrier(_)) {
-                    self.pace.pause();
+                    self.pace.pause(now);
                 }
             }
-            None => self.pace.ran_empty(),
+            None => self.pace.ran_empty(now),
         }
         self.shared.bytes_max.store(self.pace.bytes_max(), Ordering::Relaxed);
         let wake = queue.wakes_sender(self.pace.bytes_max());
@@ -195,14 +195,14 @@ impl Receiver {
     }
 
     /// Takes the next element if it is a barrier for which a task need not end what it is at.
-    pub fn barrier_next(&mut self) -> Option<Barrier> {
+    pub fn barrier_next(&mut self, now: Duration) -> Option<Barrier> {
         let mut queue = self.shared.lock();
         match queue.elements.front() {
             Some(&Element::Barrier(barrier)) if barrier.cut != Cut::Settled => {}
             _ => return None,
         }
         let Some(Element::Barrier(barrier)) = queue.pop() else { return None };
-        self.pace.pause();
+        self.pace.pause(now);
         Some(barrier)
     }
 
@@ -286,7 +286,12 @@ mod tests {
         while receiver.receive(clock.monotonic()).is_some() {
             clock.advance(250);
         }
-        assert_eq!(fill(&sender), 8, "twice what a second takes, since it ran empty");
+        assert_eq!(fill(&sender), 4, "what a second takes");
+        for _ in 0..300 {
+            assert!(receiver.receive(clock.monotonic()).is_some());
+            sender.send(batch()).unwrap();
+        }
+        assert_eq!(fill(&sender), 252, "so many in no time: it may hold the most");
     }
 
     fn overtaking(checkpoint: u64) -> Barrier {
@@ -334,7 +339,7 @@ mod tests {
         let barrier = |cut| Barrier { checkpoint: CheckpointId(1), cut };
         sender.send(Element::Barrier(barrier(Cut::Aligned))).unwrap();
         sender.send(Element::Barrier(barrier(Cut::Settled))).unwrap();
-        assert_eq!(receiver.barrier_next(), Some(barrier(Cut::Aligned)));
-        assert_eq!(receiver.barrier_next(), None);
+        assert_eq!(receiver.barrier_next(Duration::ZERO), Some(barrier(Cut::Aligned)));
+        assert_eq!(receiver.barrier_next(Duration::ZERO), None);
     }
 }

@@ -90,7 +90,7 @@ impl Inputs {
         let open = |at: &usize| !self.alignment.holds(*at) && !self.ended[*at];
         let open: Vec<usize> = (0..self.inputs.len()).filter(open).collect();
         let (at, barrier) =
-            open.into_iter().find_map(|at| self.inputs[at].receiver.barrier_next().map(|barrier| (at, barrier)))?;
+            open.into_iter().find_map(|at| self.inputs[at].receiver.barrier_next(now).map(|barrier| (at, barrier)))?;
         Some(self.barrier(at, barrier, now))
     }
 

@@ -41,7 +41,7 @@ impl Port {
         left == 0
     }
 
-    /// Bytes that the channel of the slowest reader may hold: what a batch should not be larger than.
+    /// Bytes that the channel of the slowest reader may hold: what a batch is to be a part of.
     pub fn bytes_max(&self) -> usize {
         self.edges.iter().map(Outbox::bytes_max).min().unwrap_or(usize::MAX)
     }

@@ -49,6 +49,10 @@ pub struct SourceTask {
     look: Duration,
 }
 
+/// A batch is at most such a part of what a channel may hold: a full channel takes no more, but for the batch that fills it, and
+/// another waits to be sent.
+const CHANNEL_BATCHES: usize = 4;
+
 /// How often a source task that reads looks for partitions that have had nothing.
 const LOOK_FOR_IDLE: Duration = Duration::from_millis(100);
 
@@ -175,7 +179,7 @@ impl SourceTask {
 
     /// Reads once; how long to wait before the next time, if at all.
     fn poll(&mut self, passage: usize) -> anyhow::Result<Option<Option<Duration>>> {
-        let bytes = BATCH_BYTES_MAX.min(self.outputs.main.bytes_max());
+        let bytes = BATCH_BYTES_MAX.min(self.outputs.main.bytes_max() / CHANNEL_BATCHES);
         let polled = self.source.poll(Limit { records: passage, bytes })?;
         let read = if let Polled::Records(records) = &polled { records.batch.len() + records.dead.len() } else { 0 };
         self.gate.give_back(passage.saturating_sub(read));

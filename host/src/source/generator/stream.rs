@@ -124,10 +124,7 @@ impl Source for Generator {
         else {
             return Ok(Polled::Finished);
         };
-        let mut rows = limit.records;
-        if self.whole_values {
-            rows = rows.min(limit.bytes / JSON_BYTES);
-        }
+        let mut rows = limit.records.min(limit.bytes / JSON_BYTES);
         if let Some(pace) = &mut self.pace {
             match pace.due(self.clock.monotonic()) {
                 Ok(due) => rows = rows.min(due),
