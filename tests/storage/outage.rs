@@ -1,6 +1,6 @@
 //! Storage that refuses for a while costs the checkpoints of that while. The job says so and goes on, and its output is whole.
 
-use crate::rig::{Job, Running, newest, rides, said, until};
+use crate::rig::{Job, Running, files, newest, rides, said, until};
 use millstream_tests::object_server::ObjectServer;
 use millstream_tests::program::millstream;
 use std::fs;
@@ -128,21 +128,27 @@ fn full_disk_costs_checkpoints_and_not_the_job() {
 const NOWHERE: &str = "/proc/savepoint";
 
 #[test]
-fn savepoint_that_cannot_be_written_says_that_the_job_has_stopped_and_where_it_goes_on() {
+fn savepoint_that_cannot_be_written_leaves_the_job_running_if_that_was_seen_before_and_else_says_where_it_goes_on() {
     let job = Job::new(&rides(STEADY, "every: 100ms", ROWS));
     let running = job.start();
     let checkpoints = job.path(".millstream/rides/checkpoints");
     until("checkpoints are decided", || (newest(&checkpoints) >= 3).then_some(()));
-    let asked = millstream().current_dir(job.path("")).args(["savepoint", "rides", "--stop", "--to", NOWHERE]).output();
-    let told = said(&asked.expect("the program starts"));
+    let ask = |to: &str| {
+        let asked = millstream().current_dir(job.path("")).args(["savepoint", "rides", "--stop", "--to", to]).output();
+        said(&asked.expect("the program starts"))
+    };
+    let told = ask(NOWHERE);
+    assert!(told.contains(&format!("`{NOWHERE}` takes no savepoint, the job runs on")), "{told}");
+    // Its last file cannot be written, which no look at the place tells.
+    fs::create_dir_all(job.path("saved/savepoint.json")).expect("writable");
+    let told = ask("saved");
     let (stopped, heard) = running.end();
     assert!(stopped, "{heard}");
     let last = newest(&checkpoints);
     let expected = format!("job `rides` has stopped with checkpoint {last}, from which `millstream run` goes on");
-    assert!(
-        told.contains(&format!("the savepoint `{NOWHERE}` cannot be written")) && told.contains(&expected),
-        "{told}"
-    );
+    assert!(told.contains("/saved` cannot be written") && told.contains(&expected), "{told}");
+    let left: Vec<_> = files(&job.path("saved")).into_keys().collect();
+    assert!(left.is_empty(), "what was written of it is removed: {left:?}");
     job.finish();
     assert_eq!(job.rows("out"), straight().rows("out"));
 }

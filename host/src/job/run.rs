@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How a job is run.
 #[derive(Debug, Clone, Default)]
@@ -162,12 +163,20 @@ impl Supervisor {
             let status = attempt.status.clone();
             let decided = status.checkpoints().decided;
             let ended = attempt.run();
-            let wish = self.handle.attempt_ended();
+            let wish = self.handle.attempt_ended(&ended);
             attempt = match (ended, wish) {
                 (Ok(Outcome::Stopped), Some(Wish::Rescale { parallelism, answer })) => {
                     self.rescale(parallelism, &answer, &mut restarts)?
                 }
                 (Ok(outcome), _) => return Ok(outcome),
+                (Err(error), Some(Wish::Rescale { answer, .. })) => {
+                    let reason = format!(
+                        "the job goes on as it was from its last checkpoint: stopping it at a new one failed: {error:#}"
+                    );
+                    // Who asked may have gone away.
+                    let _ = answer.send(Err(anyhow!(reason)));
+                    self.restart(error, status.checkpoints().decided > decided, &mut restarts)?
+                }
                 (Err(error), _) => self.restart(error, status.checkpoints().decided > decided, &mut restarts)?,
             };
         }
@@ -216,6 +225,11 @@ impl Supervisor {
             if permanent || restarts.attempts() == 0 {
                 return Err(error);
             }
+            if self.handle.wait_for_stop(Duration::ZERO) {
+                return Err(error.context(
+                    "the job was told to stop and failed at its last checkpoint: it ends with the one before",
+                ));
+            }
             let Some(restart) = restarts.failed(progressed) else {
                 let times = restarts.attempts();
                 return Err(error.context(format!(
@@ -231,6 +245,7 @@ impl Supervisor {
             if self.handle.wait_for_stop(restart.delay) {
                 return Err(error.context("the job was stopped while it waited to start again after a failure"));
             }
+            self.handle.starts_again();
             match self.again(true) {
                 Ok(attempt) => return Ok(attempt),
                 Err(again) => (error, progressed) = (again, false),

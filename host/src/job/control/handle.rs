@@ -1,6 +1,6 @@
 //! A running job as others see it, through all its attempts.
 
-use crate::checkpoint::{CheckpointStorage, shown};
+use crate::checkpoint::{CheckpointStorage, Outcome, shown};
 use crate::env::{Env, WaitPoint};
 use crate::job::attempt::Site;
 use crate::job::check;
@@ -11,7 +11,6 @@ use crate::task::{Event, Held, Request, Stop};
 use crate::telemetry::Status;
 use anyhow::{Context, anyhow, bail, ensure};
 use dataflow::checkpoint::CheckpointId;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,13 +33,38 @@ struct Shared {
 struct Now {
     /// Where requests go; none while no attempt runs.
     events: Option<Sender<Event>>,
+    /// Why none runs, or none ran when the last one had ended.
+    pause: Pause,
+    /// Attempts that have ended.
+    ended: u64,
     status: Arc<Status>,
     parallelism: usize,
     wish: Option<Wish>,
     /// Requests that are being answered.
     answering: usize,
-    /// Places of savepoints that are being written.
-    writing: BTreeSet<String>,
+}
+
+/// Why no attempt runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    /// The last one failed, and the next is not due yet.
+    Waiting,
+    /// The next is being made.
+    Starting,
+    /// There will be none.
+    Ended,
+}
+
+impl Pause {
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Waiting => "the job has failed and waits to start again: try again when it runs",
+            Self::Starting => {
+                "the job is being started again, after a failure or in another number of tasks: try again when it runs"
+            }
+            Self::Ended => "the job has come to its end",
+        }
+    }
 }
 
 /// What is to become of the job when the attempt that runs has stopped.
@@ -61,11 +85,12 @@ impl Handle {
             env: site.env.clone(),
             now: Mutex::new(Now {
                 events: Some(events),
+                pause: Pause::Starting,
+                ended: 0,
                 status,
                 parallelism,
                 wish: None,
                 answering: 0,
-                writing: BTreeSet::new(),
             }),
             wake: WaitPoint::default(),
         }))
@@ -94,7 +119,7 @@ impl Handle {
         now.wish = Some(Wish::Stop(stop));
         now.send(Request::Stop(stop));
         self.0.wake.notify();
-        now.events.is_some()
+        now.events.is_some() || now.pause == Pause::Starting
     }
 
     /// Takes a checkpoint and waits until it is applied.
@@ -113,14 +138,10 @@ impl Handle {
         let opened = storage::place(place, false);
         let shown = shown(place);
         let to = opened.with_context(|| format!("`{shown}` cannot be a savepoint's place"))?;
-        let _writing = self.writing(place)?;
-        let taken = to.list("").with_context(|| format!("`{shown}` cannot be read"))?;
-        ensure!(
-            taken.is_empty(),
-            "`{shown}` is not empty; name another place for the savepoint, nothing is overwritten"
-        );
         let _answering = self.answering();
-        let held = self.hold(stop)?;
+        // Before the job is stopped for it.
+        savepoint::claim(&*to, self.job()).with_context(|| format!("`{shown}` takes no savepoint, the job runs on"))?;
+        let held = self.hold(stop).inspect_err(|_| savepoint::give_up(&*to))?;
         let from = (&self.0.storage, &*self.0.home.join("scratch"));
         let written = savepoint::write(&held.manifest, from, &*to, self.0.env.clock.now_ms());
         written.map_err(|error| {
@@ -131,23 +152,9 @@ impl Handle {
                     ", and job `{job}` has stopped with checkpoint {checkpoint}, from which `millstream run` goes on (`{home}`)"
                 );
             }
-            said += match savepoint::remove(&*to) {
-                Ok(()) => "; what was written of it is removed",
-                Err(_) => "; what lies there is no savepoint: delete it",
-            };
+            savepoint::give_up(&*to);
             error.context(said)
         })
-    }
-
-    /// Takes a place for one savepoint, until the answer is dropped.
-    fn writing(&self, place: &str) -> anyhow::Result<Writing<'_>> {
-        let is_free = self.now().writing.insert(place.to_string());
-        ensure!(
-            is_free,
-            "another savepoint of the job is being written to `{}` at this moment: name another place",
-            shown(place)
-        );
-        Ok(Writing { handle: self, place: place.to_string() })
     }
 
     /// Stops the job at a checkpoint, deals its key groups out among `parallelism` tasks, and goes on.
@@ -169,39 +176,73 @@ impl Handle {
         {
             let mut now = self.now();
             ensure!(now.wish.is_none(), "the job is being stopped or rescaled already");
-            ensure!(now.events.is_some(), "the job has failed and waits to start again: try again when it runs");
+            ensure!(now.events.is_some(), now.pause.refusal());
             if now.parallelism == parallelism {
                 return Ok(());
             }
             now.wish = Some(Wish::Rescale { parallelism, answer });
             now.send(Request::Stop(Stop::Suspend));
         }
-        heard.recv().unwrap_or_else(|_| Err(self.ended()))
+        heard.recv().unwrap_or_else(|_| Err(anyhow!("job `{}` ended before it was done; its log says why", self.job())))
     }
 
     fn hold(&self, stop: Option<Stop>) -> anyhow::Result<Held> {
         let (answer, heard): (_, Receiver<anyhow::Result<Held>>) = mpsc::channel();
-        {
+        let ended = {
             let mut now = self.now();
-            ensure!(now.events.is_some(), "the job has failed and waits to start again: try again when it runs");
+            ensure!(now.events.is_some(), now.pause.refusal());
             if let Some(stop) = stop {
                 now.refuse_rescale("the job is being stopped");
                 now.wish = Some(Wish::Stop(stop));
             }
             now.send(Request::Checkpoint { stop, answer });
+            now.ended
+        };
+        let held = heard.recv().unwrap_or_else(|_| Err(self.unanswered(ended)));
+        if stop.is_none() {
+            return held;
         }
-        heard.recv().unwrap_or_else(|_| Err(self.ended()))
+        held.with_context(|| {
+            format!(
+                "job `{}` was to end with it, and ends with the checkpoint that it had; `millstream run` goes on there",
+                self.job()
+            )
+        })
     }
 
-    fn ended(&self) -> anyhow::Error {
-        anyhow!("job `{}` ended or failed before it was done; its log says why", self.job())
+    /// Why an attempt gave no answer: the one after so many that had `ended`.
+    fn unanswered(&self, ended: u64) -> anyhow::Error {
+        loop {
+            let now = self.now();
+            if now.ended > ended {
+                return match now.pause {
+                    Pause::Ended => anyhow!("job `{}` came to its end before it was done", self.job()),
+                    _ => anyhow!("job `{}` failed before it was done, and starts again; its log says why", self.job()),
+                };
+            }
+            drop(now);
+            // Its coordinator is gone, so that it has ended is noted in a moment.
+            self.0.wake.wait(Some(Duration::from_millis(10)));
+        }
     }
 
-    /// No attempt runs; whether the next is to be another. That the job is to stop stays so.
-    pub(in crate::job) fn attempt_ended(&self) -> Option<Wish> {
+    /// No attempt runs, since the last `ended` so; whether the next is to be another. That the job is to stop stays so.
+    pub(in crate::job) fn attempt_ended(&self, ended: &anyhow::Result<Outcome>) -> Option<Wish> {
         let mut now = self.now();
+        let wish = now.take_rescale();
         now.events = None;
-        now.take_rescale()
+        now.ended += 1;
+        now.pause = match ended {
+            Ok(Outcome::Stopped) if wish.is_some() => Pause::Starting,
+            Ok(_) => Pause::Ended,
+            Err(_) => Pause::Waiting,
+        };
+        wish
+    }
+
+    /// The job has waited to start again after a failure, and starts.
+    pub(in crate::job) fn starts_again(&self) {
+        self.now().pause = Pause::Starting;
     }
 
     pub(in crate::job) fn attempt_began(&self, events: Sender<Event>, status: Arc<Status>, parallelism: usize) {
@@ -230,7 +271,12 @@ impl Handle {
 
     /// The job has ended: waits until who asked has heard, of a savepoint with which it ended for one.
     pub(in crate::job) fn job_ended(&self) {
-        self.now().events = None;
+        {
+            let mut now = self.now();
+            (now.events, now.pause) = (None, Pause::Ended);
+            now.ended += 1;
+            now.ended += 1;
+        }
         while self.now().answering > 0 {
             self.0.wake.wait(None);
         }
@@ -263,18 +309,6 @@ impl Now {
 
     fn take_rescale(&mut self) -> Option<Wish> {
         self.wish.take_if(|wish| matches!(wish, Wish::Rescale { .. }))
-    }
-}
-
-/// A savepoint that is being written.
-struct Writing<'a> {
-    handle: &'a Handle,
-    place: String,
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.handle.now().writing.remove(&self.place);
     }
 }
 

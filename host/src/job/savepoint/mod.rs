@@ -10,7 +10,7 @@ mod write;
 pub use line::{BROADCAST_TOLD, Line, is_told, line};
 pub use read::{Opened, open};
 pub use reading::{Reading, reading};
-pub use write::{Written, remove, write};
+pub use write::{Written, claim, give_up, write};
 
 /// The name of the file that says what a savepoint holds. It is written last: without it there is no savepoint.
 pub const FILE: &str = "savepoint.json";

@@ -5,6 +5,7 @@ use crate::checkpoint::{self, CheckpointStorage};
 use crate::state::{Address, RowMeta};
 use anyhow::{Context, ensure};
 use dataflow::checkpoint::savepoint::Savepoint;
+use dataflow::restart::Permanent;
 use serde::Deserialize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,15 +34,17 @@ pub fn open(storage: Arc<dyn CheckpointStorage>, name: &str) -> anyhow::Result<O
     let content = storage
         .read(FILE)
         .with_context(|| format!("the savepoint `{name}` cannot be read"))?
-        .with_context(|| format!("`{name}` is no savepoint: it has no `{FILE}`, which is written last"))?;
+        .ok_or_else(|| Permanent(format!("`{name}` is no savepoint: it has no `{FILE}`, which is written last")))?;
     let header: Header = serde_json::from_slice(&content)
         .with_context(|| format!("`{FILE}` of `{name}` is damaged, or not a savepoint's"))?;
     ensure!(header.format == Savepoint::FORMAT, "`{FILE}` of `{name}` is not a savepoint's, but `{}`", header.format);
     ensure!(
         header.version <= Savepoint::VERSION && header.version > 0,
-        "the savepoint `{name}` has format version {}, this program reads versions up to {}: use a newer program",
-        header.version,
-        Savepoint::VERSION
+        Permanent(format!(
+            "the savepoint `{name}` has format version {}, this program reads versions up to {}: use a newer program",
+            header.version,
+            Savepoint::VERSION
+        ))
     );
     let savepoint: Savepoint =
         serde_json::from_slice(&content).with_context(|| format!("`{FILE}` of the savepoint `{name}` is damaged"))?;

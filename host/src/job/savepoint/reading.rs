@@ -4,10 +4,9 @@ use super::{FILE, Opened, open};
 use crate::checkpoint::{CheckpointStorage, Checkpoints};
 use crate::job::storage::place;
 use crate::state::{self, SnapshotVisitor};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use dataflow::checkpoint::{Manifest, StateEntry, StateKind};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Something that state can be read from.
@@ -27,11 +26,16 @@ pub fn reading(name: &str) -> anyhow::Result<Reading> {
     if storage.read(FILE)?.is_some() {
         return Ok(Reading::Savepoint(Box::new(open(storage, name)?)));
     }
-    let folder = Path::new(name).join("checkpoints");
-    let storage = if folder.is_dir() { place(&folder.to_string_lossy(), true)? } else { storage };
-    let latest = Checkpoints::new(storage.clone(), String::new()).latest()?;
-    let manifest = latest.with_context(|| format!("`{name}` holds neither a savepoint nor a decided checkpoint"))?;
-    Ok(Reading::Checkpoint(Box::new(manifest), storage))
+    // What is named may be a job's folder or prefix, or that of its checkpoints.
+    let within = format!("{}/checkpoints", name.trim_end_matches('/'));
+    for storage in [place(&within, true), Ok(storage)] {
+        // A folder that is not there is none of the two.
+        let Ok(storage) = storage else { continue };
+        if let Some(manifest) = Checkpoints::new(storage.clone(), String::new()).latest()? {
+            return Ok(Reading::Checkpoint(Box::new(manifest), storage));
+        }
+    }
+    bail!("`{name}` holds neither a savepoint nor a decided checkpoint")
 }
 
 impl Reading {

@@ -1,7 +1,7 @@
 //! The formats byte for byte, and what is refused.
 
 use super::rows::{self, Writer};
-use super::{FILE, open, remove, write};
+use super::{FILE, claim, give_up, open, write};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::memory::MemoryStorage;
 use crate::state::{Address, NEVER, RowMeta, StateNumber};
@@ -67,6 +67,7 @@ fn manifest() -> Manifest {
 fn saved() -> Arc<dyn CheckpointStorage> {
     let (from, to): (Arc<dyn CheckpointStorage>, _) =
         (Arc::new(MemoryStorage::default()), Arc::new(MemoryStorage::default()));
+    claim(&*to, "rides").unwrap();
     write(&manifest(), (&from, Path::new("scratch")), &*to, 1_700_000_000_000).unwrap();
     to
 }
@@ -177,10 +178,18 @@ fn savepoint_with_a_member_that_is_not_known_is_read() {
 }
 
 #[test]
-fn nothing_is_overwritten() {
-    let (from, to): (Arc<dyn CheckpointStorage>, _) = (Arc::new(MemoryStorage::default()), saved());
-    let error = write(&manifest(), (&from, Path::new("scratch")), &*to, 0).unwrap_err();
-    assert!(format!("{error:#}").contains("not empty: it holds `savepoint.json`"), "{error:#}");
+fn place_takes_one_savepoint_and_nothing_is_overwritten() {
+    let refused = |place: &dyn CheckpointStorage| format!("{:#}", claim(place, "rides").unwrap_err());
+    assert!(refused(&*saved()).contains("not empty: it holds `savepoint.json`"), "{}", refused(&*saved()));
+    let place = MemoryStorage::default();
+    claim(&place, "rides").unwrap();
+    assert!(refused(&place).contains("another savepoint is being written there"), "{}", refused(&place));
+    place.write("rows/000000", b"a part").unwrap();
+    place.write("notes", b"somebody's").unwrap();
+    give_up(&place);
+    assert_eq!(place.list("").unwrap(), ["notes"]);
+    place.delete("notes").unwrap();
+    claim(&place, "rides").unwrap();
 }
 
 fn address(row: &[u8]) -> Address<'_> {
@@ -221,16 +230,4 @@ fn file_of_rows_that_is_damaged_or_gone_names_itself() {
     *content.last_mut().unwrap() ^= 1;
     storage.write(&file.name, &content).unwrap();
     assert!(read().starts_with("file `rows/000000` of the savepoint is damaged"), "{}", read());
-}
-
-#[test]
-fn what_was_written_of_a_savepoint_that_failed_is_removed_and_a_whole_one_is_not() {
-    let place = MemoryStorage::default();
-    place.write("rows/000000", b"a part").unwrap();
-    remove(&place).unwrap();
-    assert_eq!(place.list("").unwrap(), Vec::<String>::new());
-    let whole = saved();
-    let before = whole.list("").unwrap();
-    assert!(remove(&*whole).unwrap_err().to_string().contains("whole savepoint"));
-    assert_eq!(whole.list("").unwrap(), before);
 }

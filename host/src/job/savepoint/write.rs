@@ -4,7 +4,7 @@ use super::FILE;
 use super::rows::Writer;
 use crate::checkpoint::{self, CheckpointStorage};
 use crate::state::{self, Address, RowMeta};
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use dataflow::checkpoint::savepoint::{OperatorSnapshot, RowFile, Savepoint};
 use dataflow::checkpoint::{Manifest, TaskSnapshot};
 use dataflow::time::Timestamp;
@@ -14,6 +14,12 @@ use std::sync::Arc;
 
 /// A file of rows closes at this size, so that a savepoint is written, and read by many tasks, in pieces.
 const FILE_BYTES: usize = 64 << 20;
+
+/// How the names of its files of rows begin.
+const ROWS: &str = "rows/";
+
+/// Lies in a place as long as a savepoint is written there.
+const UNFINISHED: &str = "unfinished";
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,22 +34,43 @@ pub struct Written {
     pub checkpoint: u64,
 }
 
-/// Writes what `manifest` names in `from` to the empty place `to`.
+/// Takes an empty place for one savepoint, of a job or of several: it is there, can be written, and nobody else writes to it.
 ///
 /// # Errors
-/// A file of the checkpoint is missing or damaged, or the place refuses or is not empty.
+/// It is not empty, or refuses.
+pub fn claim(place: &dyn CheckpointStorage, job: &str) -> anyhow::Result<()> {
+    let taken = place.list("").context("it cannot be read")?;
+    if taken.iter().any(|name| name == UNFINISHED) {
+        bail!(
+            "another savepoint is being written there, or one was broken off: name another place, or delete what lies there"
+        );
+    }
+    refuse_taken(&taken)?;
+    ensure!(
+        place.create(UNFINISHED, job.as_bytes()).context("it cannot be written")?,
+        "another savepoint is being written there: name another place"
+    );
+    // Why again: another may have been written and finished between the look and the claim.
+    let beside: Vec<String> = place.list("")?.into_iter().filter(|name| name != UNFINISHED).collect();
+    refuse_taken(&beside).inspect_err(|_| drop_claim(place))
+}
+
+fn refuse_taken(taken: &[String]) -> anyhow::Result<()> {
+    let first = taken.first().map_or("", String::as_str);
+    ensure!(taken.is_empty(), "it is not empty: it holds `{first}`; name another place, nothing is overwritten");
+    Ok(())
+}
+
+/// Writes what `manifest` names in `from` to the claimed place `to`.
+///
+/// # Errors
+/// A file of the checkpoint is missing or damaged, or the place refuses.
 pub fn write(
     manifest: &Manifest,
     (from, scratch): (&Arc<dyn CheckpointStorage>, &Path),
     to: &dyn CheckpointStorage,
     created_ms: Timestamp,
 ) -> anyhow::Result<Written> {
-    let taken = to.list("").context("the savepoint's place cannot be read")?;
-    ensure!(
-        taken.is_empty(),
-        "the savepoint's place is not empty: it holds `{}`; name another, nothing is overwritten",
-        taken.first().map_or("", String::as_str)
-    );
     let files = rows(manifest, (from, scratch), to)?;
     let mut savepoint = Savepoint {
         format: Savepoint::FORMAT.into(),
@@ -65,6 +92,7 @@ pub fn write(
     savepoint.checksum = checksum(&savepoint)?;
     let content = serde_json::to_vec_pretty(&savepoint).context("a savepoint is always JSON")?;
     to.write(FILE, &content).with_context(|| format!("`{FILE}` of the savepoint cannot be written"))?;
+    drop_claim(to);
     Ok(Written {
         rows: savepoint.files.iter().map(|file| file.rows).sum(),
         bytes: content.len() as u64 + savepoint.files.iter().map(|file| file.file.length).sum::<u64>(),
@@ -73,14 +101,27 @@ pub fn write(
     })
 }
 
-/// Removes what was written of a savepoint that failed, from a place that was empty before.
-///
-/// # Errors
-/// The place refuses, or somebody else has finished a savepoint there.
-pub fn remove(place: &dyn CheckpointStorage) -> anyhow::Result<()> {
-    ensure!(place.read(FILE)?.is_none(), "there is a whole savepoint");
-    place.list("")?.iter().try_for_each(|name| place.delete(name))?;
-    place.remove_unfinished()
+/// Leaves a claimed place as empty as it was: what was written of a savepoint that failed is none.
+pub fn give_up(place: &dyn CheckpointStorage) {
+    // Whatever else lies there by now is somebody's.
+    let is_ours = |name: &String| name.starts_with(ROWS) || name == FILE;
+    let files = || place.list("")?.into_iter().filter(is_ours).try_for_each(|name| place.delete(&name));
+    match files().and_then(|()| place.remove_unfinished()) {
+        Ok(()) => drop_claim(place),
+        Err(error) => {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "what was written of a savepoint stays: delete it, it is none"
+            );
+        }
+    }
+}
+
+/// The last to go: as long as it lies there, nobody else writes.
+fn drop_claim(place: &dyn CheckpointStorage) {
+    if let Err(error) = place.delete(UNFINISHED) {
+        tracing::warn!(error = format!("{error:#}"), "`{UNFINISHED}` stays in the place of a savepoint: delete it");
+    }
 }
 
 /// xxh3-64 of the savepoint as compact JSON without its checksum.
@@ -152,7 +193,7 @@ impl Files<'_> {
 
     fn close(&mut self) -> anyhow::Result<()> {
         let Some(groups) = self.groups.take() else { return Ok(()) };
-        let name = format!("rows/{:06}", self.done.len());
+        let name = format!("{ROWS}{:06}", self.done.len());
         let (content, file) = std::mem::replace(&mut self.file, Writer::new()).finish(name);
         let failed = || format!("`{}` of the savepoint cannot be written", file.name);
         self.to.write(&file.name, &content).with_context(failed)?;
