@@ -51,6 +51,12 @@ fn case_files(arguments: &Arguments) -> anyhow::Result<Vec<PathBuf>> {
     if !arguments.cases.is_empty() {
         return Ok(arguments.cases.clone());
     }
+    if arguments.operator.is_file() {
+        return Err(anyhow!(
+            "a component has no cases of its own: name files of them, `millstream test {} CASES…`",
+            arguments.operator.display()
+        ));
+    }
     let folder = arguments.operator.join("cases");
     let none = || anyhow!("there are no cases: name files of them, or put them into {}", folder.display());
     let entries = std::fs::read_dir(&folder).map_err(|_| none())?;

@@ -112,7 +112,7 @@ impl Outbox {
         !self.forced
     }
 
-    /// Bytes that the channel of the slowest reading task may hold: what a batch should not be larger than.
+    /// Bytes that the channel of the slowest reading task may hold: what a batch is to be a part of.
     pub fn bytes_max(&self) -> usize {
         self.senders.iter().map(Sender::bytes_max).min().unwrap_or(usize::MAX)
     }
@@ -183,9 +183,11 @@ fn missing_key(batch: &Batch, row: u32, key: &KeyBy) -> String {
     let KeyBy { columns, pointers, .. } = key;
     let at = columns.iter().position(|&column| !batch.columns[column].is_present(row as usize)).unwrap_or(0);
     let fault = batch.faults.iter().find(|fault| fault.row == row && usize::from(fault.column) == columns[at]);
+    let field =
+        if pointers[at].is_empty() { "the whole value, the key," } else { &format!("key field `{}`", pointers[at]) };
     match fault {
-        Some(fault) => format!("key field `{}` is {}; a key is text, a number or a boolean", pointers[at], fault.found),
-        None => format!("key field `{}` is missing", pointers[at]),
+        Some(fault) => format!("{field} is {}; a key is text, a number or a boolean", fault.found),
+        None => format!("{field} is missing"),
     }
 }
 

@@ -139,10 +139,10 @@ impl Site {
                 "checkpoint {made_of} is the newest that is left: a later one was deleted, or this is an older copy of the checkpoints"
             ),
         };
-        bail!(
+        bail!(Permanent(format!(
             "sink `{sink}` shows what came up to checkpoint {checkpoint}, and {from}. Rows after it would come a second time: put back \
              what is missing, write somewhere else, or accept that with `--repeat-output`"
-        )
+        )))
     }
 
     /// All state is restored, and thereby verified, before the first sink is opened; then the sinks apply what was decided.
@@ -204,16 +204,19 @@ impl Site {
             return Ok(Origin::Checkpoint(Box::new(latest)));
         }
         // Made of this very checkpoint, it forgets nothing. The checkpoint is deleted once there is a newer one.
-        ensure!(
-            latest.job == made_of.job && latest.checkpoint == made_of.checkpoint,
-            "job `{}` has come to checkpoint {} in `{}`, which is not what the savepoint was made of (checkpoint {} of job `{}`): \
+        let is_same = latest.job == made_of.job && latest.checkpoint == made_of.checkpoint;
+        let refused = || {
+            format!(
+                "job `{}` has come to checkpoint {} in `{}`, which is not what the savepoint was made of (checkpoint {} of job `{}`): \
              leave out `--from` to go on from there, or say `--fresh` to forget it and start from the savepoint",
-            latest.job,
-            latest.checkpoint,
-            self.home.display(),
-            made_of.checkpoint,
-            made_of.job
-        );
+                latest.job,
+                latest.checkpoint,
+                self.home.display(),
+                made_of.checkpoint,
+                made_of.job
+            )
+        };
+        ensure!(is_same, Permanent(refused()));
         Ok(Origin::Savepoint(opened))
     }
 }

@@ -13,6 +13,7 @@ use dataflow::checkpoint::savepoint::{Fit, OperatorSnapshot, Savepoint, StateFit
 use dataflow::checkpoint::{CheckpointId, Manifest, SourceSnapshot, Staged, StateEntry, StateKind, TaskSnapshot};
 use dataflow::graph::{Node, Role};
 use dataflow::replay::{Replay, ReplayPart};
+use dataflow::restart::Permanent;
 use dataflow::time::{START, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -56,18 +57,18 @@ impl Restored {
     /// The job no longer fits: what would be lost, and what to do.
     pub(super) fn new(origin: Origin, blueprint: &Blueprint, max_parallelism: u16, drop: bool) -> anyhow::Result<Self> {
         let declared = declared(blueprint);
-        let (mut states, mut next_state) = match &origin {
-            Origin::Nothing => (vec![], 0),
+        let (fit, mut states, mut next_state) = match &origin {
+            Origin::Nothing => (Ok(()), vec![], 0),
             Origin::Checkpoint(manifest) => {
-                fits(manifest, blueprint, max_parallelism)?;
-                (manifest.states.clone(), manifest.next_state)
+                (fits(manifest, blueprint, max_parallelism), manifest.states.clone(), manifest.next_state)
             }
             Origin::Savepoint(opened) => {
-                fits_savepoint(&opened.savepoint, blueprint, &declared, max_parallelism, drop)?;
-                (opened.savepoint.states.clone(), opened.savepoint.next_state)
+                let Opened { savepoint, .. } = &**opened;
+                let fit = fits_savepoint(savepoint, blueprint, &declared, max_parallelism, drop);
+                (fit, savepoint.states.clone(), savepoint.next_state)
             }
         };
-        refuse_other_purpose(&states, blueprint)?;
+        fit.and_then(|()| refuse_other_purpose(&states, blueprint)).map_err(|error| Permanent(format!("{error:#}")))?;
         let is_declared =
             |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
         states.retain(is_declared);

@@ -19,6 +19,7 @@ use crate::task::{
 use crate::telemetry::{NodeMetrics, NodeStatus, Status};
 use anyhow::{Context, bail};
 use dataflow::checkpoint::{CheckpointId, Payload};
+use dataflow::restart::Permanent;
 use dataflow::{graph::Flow, graph::Role, key::KeyGroup, replay::Replay, time::START};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -410,11 +411,11 @@ impl Wirer<'_> {
         let earlier = factory.open(&SinkInput { fresh: false, ..input.clone() });
         // What cannot be opened so is said when it is opened as it will be.
         let Some(checkpoint) = earlier.ok().and_then(|mut sink| sink.applied().ok().flatten()) else { return Ok(()) };
-        bail!(
+        bail!(Permanent(format!(
             "sink `{}` shows what an earlier run wrote up to its checkpoint {checkpoint}, and no checkpoint is found to go on from: \
              give the `--data-dir` or `--checkpoint-storage` of that run; or replace its rows with `--fresh`",
             input.sink
-        )
+        )))
     }
 
     fn status(&self) -> Status {

@@ -24,6 +24,9 @@ pub fn files(name: &str) -> Vec<(String, String)> {
     own.chain(sdk).collect()
 }
 
+/// Packages in the project's workspace.
+const SDK_PACKAGES: [&str; 2] = ["millstream-sdk", "millstream-sdk-derive"];
+
 /// Writes a project into `folder`, which must not be there yet; its last part is the project's name.
 ///
 /// # Errors
@@ -33,6 +36,9 @@ pub fn create(folder: &Path) -> anyhow::Result<()> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) {
         bail!("`{name}` is no name for an operator: lower-case letters, digits, `-` and `_`, a letter first");
+    }
+    if SDK_PACKAGES.contains(&name) {
+        bail!("`{name}` is a package of the SDK, which the project carries: give the operator another name");
     }
     if folder.exists() {
         bail!("{} is there already: nothing was written", folder.display());

@@ -141,7 +141,7 @@ impl SourceTime {
             .map(|row| row as u32)
             .collect();
         let none = |kept| Sorted { kept, side: None, dead: vec![], refused: None };
-        if excess.is_empty() {
+        if excess.is_empty() || self.settings.by_clock {
             return none(batch);
         }
         if tolerance.on_excess == Excess::Replace {
@@ -249,8 +249,9 @@ impl SourceTime {
     /// What a checkpoint keeps of each partition.
     pub(super) fn positions(&self, partitions: Vec<crate::source::Partition>) -> BTreeMap<String, PartitionPosition> {
         let position = |partition: crate::source::Partition| {
-            let watermark =
-                self.index.get(&partition.name).map_or(START, |&at| self.partitions[at].bounded.watermark());
+            let own = self.index.get(&partition.name).map_or(START, |&at| self.partitions[at].bounded.watermark());
+            // The clock was told while a partition had nothing, too.
+            let watermark = if self.settings.by_clock { own.max(self.clock) } else { own };
             (
                 partition.name.to_string(),
                 PartitionPosition { next: partition.next, watermark, finished: partition.finished },
@@ -377,6 +378,9 @@ mod tests {
         };
         assert_eq!(stamped(100), (vec![100, 100], Some(100), Some(105)), "`b` does not hold it back");
         assert_eq!(stamped(50), (vec![105, 105], Some(105), Some(105)), "the clock was put back");
+        assert_eq!(time.sort(rows(&[105]), &[-1_000]).kept.timestamps, [105], "no arrival judges it");
+        let position = crate::source::Partition { name: b, next: 7.into(), finished: false };
+        assert_eq!(time.positions(vec![position])["b"].watermark, 105, "what was told is kept");
     }
 
     #[test]

@@ -165,6 +165,23 @@ fn has_column(
     problems.push(Problem::at(place, format!("{who} is `{pointer}`, which `{}` does not have", from.node)).hint(hint));
 }
 
+/// Two columns that no row can have together: nested, one that is a part of another; flat, the same name, which tables tell apart
+/// by more than upper and lower case.
+fn clash(columns: &[Pointer], nested: bool, is_table: bool) -> Option<(&Pointer, &Pointer)> {
+    let name = |pointer: &Pointer| {
+        let flat = pointer.trim_start_matches('/').replace('/', "_");
+        if is_table { flat.to_ascii_lowercase() } else { flat }
+    };
+    let is_part =
+        |of: &Pointer, part: &Pointer| part.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    let clashes = |one: &Pointer, other: &Pointer| match nested {
+        true => !one.is_empty() && !other.is_empty() && (is_part(one, other) || is_part(other, one)),
+        false => name(one) == name(other),
+    };
+    let pairs = columns.iter().enumerate().flat_map(|(at, one)| columns[..at].iter().map(move |other| (other, one)));
+    pairs.into_iter().find(|(one, other)| clashes(one, other))
+}
+
 fn check_sink(sink: &Sink, known: &Outputs, problems: &mut Vec<Problem>) {
     output_exists(&sink.input, known, problems);
     let (columns, key, format): (_, &[Pointer], _) = match &sink.connector {
@@ -181,6 +198,14 @@ fn check_sink(sink: &Sink, known: &Outputs, problems: &mut Vec<Problem>) {
             let message = format!("the key of `{}` is `{pointer}`, which is not among its columns", sink.name);
             problems.push(Problem::at(sink.place, message).hint(format!("add `{pointer}` to `columns`")));
         }
+    }
+    let is_table = matches!(sink.connector, SinkConnector::Sqlite(_));
+    if let Some((one, other)) = clash(columns, format == RowFormat::Json, is_table) {
+        let message = format!("the sink `{}` cannot write both `{one}` and `{other}`", sink.name);
+        problems.push(Problem::at(sink.place, message).hint(match format {
+            RowFormat::Json => "one would be a part of the other: leave one out of `columns`",
+            _ => "both would have the same name, since steps are joined by `_`: leave one out of `columns`",
+        }));
     }
     let declared = matches!(columns_of(known, &sink.input), Some(Columns::Declared(_)));
     if format == RowFormat::Raw && (declared || !columns.is_empty()) {

@@ -89,9 +89,18 @@ fn explain_source(source: &Source) -> String {
     text
 }
 
+/// A pointer in a sentence.
+fn named(pointer: &str) -> &str {
+    if pointer.is_empty() { "the whole value" } else { pointer }
+}
+
 fn reads(input: &Input) -> String {
     let name = input.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
-    let key = if input.key.is_empty() { String::new() } else { format!(" by {}", input.key.join(", ")) };
+    let key = if input.key.is_empty() {
+        String::new()
+    } else {
+        format!(" by {}", input.key.iter().map(|it| named(it)).collect::<Vec<_>>().join(", "))
+    };
     format!("{}{key}{name}", written(&input.from))
 }
 
@@ -214,16 +223,20 @@ fn budget(definition: &Definition, sink: &Sink) -> String {
         let bound = sources.iter().filter_map(|source| source.watermark.bound_ms).max().unwrap_or(0);
         parts.push(("bound", bound));
     }
-    let mut open = "";
+    let mut counted = None;
     if sink.waits_for_checkpoint() {
         match definition.checkpoint.every {
             Every::Time(time) => parts.push(("checkpoint", i64::try_from(time.as_millis()).unwrap_or(i64::MAX))),
-            Every::Records(_) => open = ", and until the checkpoint of the next records",
+            Every::Records(records) => counted = Some(records),
         }
     }
     if parts.is_empty() {
-        return format!("a result is seen as soon as it comes{open}");
+        return match counted {
+            Some(records) => format!("a result is seen with the next checkpoint, {records} records later at most"),
+            None => "a result is seen as soon as it comes".into(),
+        };
     }
+    let counted = counted.map(|records| format!(" and {records} records")).unwrap_or_default();
     let sum: i64 = parts.iter().map(|(_, ms)| ms).sum();
     let parts: Vec<String> = parts
         .iter()
@@ -231,7 +244,7 @@ fn budget(definition: &Definition, sink: &Sink) -> String {
         .map(|(name, ms)| format!("{name} {}", DurationText(*ms)))
         .chain(["sink".to_string()])
         .collect();
-    format!("a result is up to {} old when it is seen{open}: {}", DurationText(sum), parts.join(" + "))
+    format!("a result is up to {} old{counted} when it is seen: {}", DurationText(sum), parts.join(" + "))
 }
 
 /// The windows on the longest way from a source to `operator`, its own included unless a side output is read.

@@ -64,6 +64,10 @@ fn component(guest: &Guest) -> Option<Problem> {
             Problem::at(guest.place, format!("{} is no operator project: it has no Cargo.toml", folder.display()))
                 .hint("`millstream new` makes one"),
         ),
+        Component::Project(file) if file.is_file() => Some(
+            Problem::at(guest.place, format!("{} is neither a component nor the folder of an operator project", file.display()))
+                .hint("name a `.wasm` file, or the folder"),
+        ),
         Component::Project(folder) => Some(
             Problem::at(guest.place, format!("the component {} is not there", folder.display()))
                 .hint("name a `.wasm` file or the folder of an operator project; relative paths start at the job file's folder"),

@@ -424,7 +424,7 @@ pub const SINK: Group = Group {
             "columns",
             "list of columns",
             Open("all"),
-            "Only these, in this order. An object, an array or a number beyond 64 bits is written as the record has it, into CSV and tables as its JSON text.",
+            "Only these, in this order; `\"\"` is the whole value, written as `value`. An object, an array or a number beyond 64 bits is written as the record has it, into CSV and tables as its JSON text.",
         ),
         key("times", "`rfc3339` or `unix_ms`", Is("rfc3339"), "How times are written."),
         key(
@@ -470,7 +470,7 @@ pub const SQLITE_SINK: Group = Group {
             "mode",
             "`append`, `upsert` or `add`",
             Is("append"),
-            "A new row; the row with its key is replaced; its numbers are added to those of the row with its key.",
+            "A new row; the row with its key is replaced; its numbers are added to those of the row with its key, which nothing that is no number takes the place of.",
         ),
         key(
             "key",

@@ -235,11 +235,11 @@ impl<'a> Section<'a> {
         self.optional(name, |node| one_or_more(node, pointer)).unwrap_or_default()
     }
 
-    /// Names of columns, with or without the slash.
+    /// Names of columns, with or without the slash; the empty one is the whole value.
     pub(super) fn columns(&self, name: &str) -> Vec<Pointer> {
         let column = |node: &Node| {
             let name = text(node)?;
-            Ok(if name.starts_with('/') { name } else { format!("/{name}") })
+            Ok(if name.is_empty() || name.starts_with('/') { name } else { format!("/{name}") })
         };
         self.optional(name, |node| one_or_more(node, column)).unwrap_or_default()
     }

@@ -62,8 +62,8 @@ pub enum SourceConnector {
 pub struct FileSource {
     /// A file, a pattern, or a folder; absolute, or resolved against the job file's folder.
     pub path: PathBuf,
-    /// The job file's folder, which partitions are named from.
-    pub folder: PathBuf,
+    /// The job file's folder, which partitions are named from, if the path was written relative to it.
+    pub folder: Option<PathBuf>,
     /// How records lie in it.
     pub format: FileFormat,
     /// Go on reading what is appended and what appears.

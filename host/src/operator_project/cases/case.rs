@@ -1,7 +1,7 @@
 //! The file of cases, as a person writes it: YAML or JSON, a list of cases.
 
 use crate::job::definition::units::{duration_ms, time_ms};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use dataflow::time::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -29,11 +29,10 @@ pub struct Case {
 }
 
 /// One thing that happens.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone)]
 pub enum Step {
     /// The word `end`: the input ends, and event time with it.
-    End(End),
+    End,
     /// A record comes.
     Record(Record),
     /// The watermark moves.
@@ -42,12 +41,27 @@ pub enum Step {
     Clock(Clock),
 }
 
-/// The word `end`.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// The input ends.
-    End,
+impl<'de> Deserialize<'de> for Step {
+    /// By the key that says what it is, so that an error tells what is wrong with such a step.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let step = Value::deserialize(deserializer)?;
+        let has = |key: &str| step.get(key).is_some();
+        if step == "end" {
+            return Ok(Self::End);
+        }
+        let read = if has("record") {
+            Record::deserialize(&step).map(Self::Record)
+        } else if has("watermark") {
+            Watermark::deserialize(&step).map(Self::Watermark)
+        } else if has("clock") {
+            Clock::deserialize(&step).map(Self::Clock)
+        } else {
+            Err(serde::de::Error::custom(
+                "a step is `end`, or it has `record` (with `time`, `key`, `input`), `watermark` or `clock`",
+            ))
+        };
+        read.map_err(|error| serde::de::Error::custom(format!("the step {step}: {error}")))
+    }
 }
 
 /// A record that comes.
@@ -131,8 +145,11 @@ impl Default for Dead {
 /// It cannot be read, or is no list of cases: where, and why.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Case>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("opening the cases {}", path.display()))?;
-    serde_saphyr::from_str(&text)
-        .map_err(|error| anyhow!("{error}").context(format!("the cases {} are wrong", path.display())))
+    let cases: Option<Vec<Case>> = serde_saphyr::from_str(&text)
+        .map_err(|error| anyhow!("{error}").context(format!("the cases {} are wrong", path.display())))?;
+    let cases = cases.unwrap_or_default();
+    ensure!(!cases.is_empty(), "there is no case in {}", path.display());
+    Ok(cases)
 }
 
 /// A duration with its unit.
@@ -172,7 +189,7 @@ mod tests {
         assert_eq!((record.time, &record.record), (1_000, &serde_json::json!({"a": 1})));
         assert!(matches!(case.steps[1], Step::Watermark(Watermark { watermark: 5 })));
         assert!(matches!(case.steps[2], Step::Clock(Clock { clock: 6 })));
-        assert!(matches!(case.steps[3], Step::End(End::End)));
+        assert!(matches!(case.steps[3], Step::End));
         assert_eq!(case.expect.outputs["main"], [serde_json::json!({"b": 2})]);
         assert!(matches!(&case.expect.dead, Dead::Reasons(reasons) if reasons == &["too big"]));
         assert_eq!(case.expect.state[0].value, serde_json::json!(3));
@@ -183,6 +200,18 @@ mod tests {
     fn a_key_that_a_case_does_not_have_is_refused() {
         let error = cases("- case: one\n  stepps: []\n  expect: {}\n").unwrap_err();
         assert!(format!("{error:#}").contains("stepps"), "{error:#}");
+        let refused = |step: &str| {
+            format!("{:#}", cases(&format!("- case: one\n  steps: [{step}]\n  expect: {{}}\n")).unwrap_err())
+        };
+        for (step, told) in [
+            ("{ recrod: 1, time: 5 }", "a step is `end`, or it has `record`"),
+            ("{ record: 1, time: yesterday }", "yesterday"),
+            ("{ record: 1, time: 5, kye: x }", "unknown field `kye`"),
+            ("{ watermark: 5, time: 5 }", "unknown field `time`"),
+        ] {
+            assert!(refused(step).contains(told), "{}", refused(step));
+        }
+        assert!(format!("{:#}", cases("[]").unwrap_err()).contains("there is no case in"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn run(component: &Component, case: &Case, way: Way) -> anyhow::Result<Vec<S
             }
             Step::Watermark(step) => running.watermark(step.watermark)?,
             Step::Clock(step) => running.clock(step.clock)?,
-            Step::End(_) => running.watermark(END)?,
+            Step::End => running.watermark(END)?,
         }
     }
     let states = case.expect.state.iter().map(|expected| running.state(&expected.state, &expected.key));

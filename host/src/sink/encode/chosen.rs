@@ -22,12 +22,11 @@ pub struct Chosen {
 impl Chosen {
     fn of(schema: &Schema, position: usize) -> Self {
         let field = &schema.fields[position];
-        let pointer = field.pointer.strip_prefix('/').unwrap_or(&field.pointer);
-        let path = match pointer {
-            "" => vec!["value".to_string()],
-            _ => pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
+        let path = match field.pointer.strip_prefix('/').unwrap_or(&field.pointer) {
+            "" if field.pointer.is_empty() => vec!["value".to_string()],
+            pointer => pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
         };
-        Self { position, path, whole: pointer.is_empty(), value_type: field.value_type, time: field.time }
+        Self { position, path, whole: field.pointer.is_empty(), value_type: field.value_type, time: field.time }
     }
 
     /// The name where names do not nest.

@@ -45,9 +45,11 @@ impl Statements<'_> {
         let table = quoted(self.table);
         self.on_conflict(&insert, |at, name| match self.summed(at) {
             Summed::Always => format!("{name} = coalesce({table}.{name}, 0) + coalesce(excluded.{name}, 0)"),
+            // What is no number never takes the place of a sum.
             Summed::Numbers => format!(
-                "{name} = CASE WHEN typeof(excluded.{name}) IN ('integer', 'real') AND typeof({table}.{name}) IN \
-                 ('integer', 'real') THEN {table}.{name} + excluded.{name} ELSE excluded.{name} END"
+                "{name} = CASE WHEN typeof({table}.{name}) NOT IN ('integer', 'real') THEN coalesce(excluded.{name}, \
+                 {table}.{name}) WHEN typeof(excluded.{name}) IN ('integer', 'real') THEN {table}.{name} + excluded.{name} \
+                 ELSE {table}.{name} END"
             ),
             Summed::Never => format!("{name} = excluded.{name}"),
         })

@@ -131,6 +131,8 @@ fn add_sums_the_numbers_of_a_source_whose_columns_have_values_of_any_type() {
     let rows = [
         ("x", Value::Int(1), "a"),
         ("x", Value::Float(2.5), "b"),
+        ("x", Value::Absent, "c"),
+        ("x", Value::Text("{}"), "d"),
         ("x", Value::Int(4), "7"),
         ("y", Value::Int(3), "8"),
     ];
@@ -139,9 +141,10 @@ fn add_sums_the_numbers_of_a_source_whose_columns_have_values_of_any_type() {
         columns.iter_mut().zip(values).for_each(|(column, value)| assert!(column.push(value)));
     }
     // The first of `y` is taken back before it comes.
-    let changes = [Change::Insert, Change::Insert, Change::Insert, Change::Retract].to_vec();
+    let mut changes = vec![Change::Insert; 5];
+    changes.push(Change::Retract);
     let mut sink = database.factory().open(&input).unwrap();
-    sink.write(&Batch { timestamps: vec![0; 4], changes, columns, ..Batch::default() }).unwrap();
+    sink.write(&Batch { timestamps: vec![0; 6], changes, columns, ..Batch::default() }).unwrap();
     let payload = sink.stage(CheckpointId(1)).unwrap();
     sink.apply(CheckpointId(1), &payload).unwrap();
     assert_eq!(

@@ -17,9 +17,9 @@ pub struct Settings {
     /// A file, a pattern with `*`, `?`, `[…]` or `**`, or a directory: then all regular files directly in it whose names
     /// do not begin with a dot.
     pub path: String,
-    /// A file in it or below is a partition of the name that it has from here, others of their whole path: so a job that is moved
-    /// with its files goes on where it was.
-    pub folder: PathBuf,
+    /// What lies in it or below is a partition of the name that it has from here, so that a job that is moved with its files goes
+    /// on where it was; none: partitions are named by their whole paths.
+    pub folder: Option<PathBuf>,
     /// How records are written.
     pub format: Format,
     /// Go on when the end is reached: files grow, and new ones appear. A file that is replaced by another of its name is
@@ -58,7 +58,13 @@ fn record_bytes_max_default() -> usize {
 
 impl Settings {
     pub(super) fn partition_name(&self, path: &Path) -> String {
-        path.strip_prefix(&self.folder).unwrap_or(path).display().to_string()
+        let within = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
+        within.unwrap_or(path).display().to_string()
+    }
+
+    /// Where a partition of this name lies.
+    pub(super) fn path_of(&self, name: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
     }
 
     pub(super) fn decoder(&self) -> DecoderSettings {

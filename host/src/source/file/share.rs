@@ -51,7 +51,7 @@ impl FileShare {
         let before: BTreeMap<String, &source::Partition> =
             share.positions.iter().map(|partition| (name(partition), partition)).collect();
         for name in before.keys() {
-            known.entry(name.clone()).or_insert_with(|| settings.folder.join(name));
+            known.entry(name.clone()).or_insert_with(|| settings.path_of(name));
         }
         let mut this = Self {
             shared,

@@ -14,7 +14,7 @@ fn settings(path: impl AsRef<Path>, format: Format) -> Settings {
     let field = if format == Format::Lines { "" } else { "/t" };
     Settings {
         path: path.as_ref().display().to_string(),
-        folder: path.as_ref().parent().unwrap_or(path.as_ref()).to_path_buf(),
+        folder: path.as_ref().parent().map(Path::to_path_buf),
         format,
         follow: false,
         max_record_bytes: RECORD_BYTES_MAX_DEFAULT,
@@ -227,7 +227,7 @@ fn files_that_move_with_their_job_are_read_on() {
     let (old, new) = (directory.path().join("old"), directory.path().join("new"));
     fs::create_dir_all(old.join("rides")).unwrap();
     (0..3).for_each(|file| fs::write(old.join(format!("rides/{file}")), "{\"t\":1}\n{\"t\":2}\n").unwrap());
-    let at = |folder: &Path| Settings { folder: folder.into(), ..settings(folder.join("rides"), Format::Json) };
+    let at = |folder: &Path| Settings { folder: Some(folder.into()), ..settings(folder.join("rides"), Format::Json) };
     let mut source = open(&at(&old), &[]).unwrap();
     // One line of each file.
     (0..3).for_each(|_| drop(source.poll(Limit { records: 1, bytes: 1 << 20 }).unwrap()));
@@ -238,6 +238,10 @@ fn files_that_move_with_their_job_are_read_on() {
     );
     fs::rename(&old, &new).unwrap();
     assert_eq!(times(&drain(&mut *open(&at(&new), &positions).unwrap()).unwrap()), [2, 2, 2]);
+    // Named from nowhere, they do not move, whatever way leads to the job file.
+    let whole = Settings { folder: None, ..at(&new) };
+    let positions = open(&whole, &[]).unwrap().partitions();
+    assert_eq!(*positions[0].name, *new.join("rides/0").display().to_string());
 }
 
 #[test]

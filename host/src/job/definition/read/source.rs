@@ -1,14 +1,18 @@
 //! Reads a source of the job file.
 
 use super::super::keys::{self, Group};
-use super::super::problem::Problem;
+use super::super::problem::{Problem, did_you_mean};
 use super::super::section::{Reader, Section, positive_ms, text};
 use super::super::tree::{Key, Node};
 use super::super::{
     Emit, EventTime, FileFormat, FileSource, GeneratorKind, GeneratorSource, OnBadRecord, OnExcess, Source,
     SourceConnector, TimeField, TimeFormat, Tolerance, Watermark, WhenAllIdle, units,
 };
+use std::path::Path;
 use std::time::Duration;
+
+/// In the place of a field: a record's time is the clock's.
+const PROCESSING_TIME: &str = "processing_time";
 
 #[derive(Clone, Copy)]
 enum Connector {
@@ -37,7 +41,7 @@ pub(super) fn source(reader: &Reader<'_>, key: &Key, node: &Node) -> Source {
             Some(Connector::File) => SourceConnector::File(file(&section)),
             None => SourceConnector::File(FileSource {
                 path: reader.folder.to_path_buf(),
-                folder: reader.folder.to_path_buf(),
+                folder: None,
                 format: FileFormat::Json,
                 follow: false,
                 max_record_bytes: 1,
@@ -67,9 +71,11 @@ pub(super) fn connector<T: Copy>(section: &Section<'_>, choices: &[(&str, T)], l
 }
 
 fn file(section: &Section<'_>) -> FileSource {
+    let is_relative =
+        section.node("path").and_then(|node| text(node).ok()).is_some_and(|path| Path::new(&path).is_relative());
     FileSource {
         path: section.path("path"),
-        folder: section.reader.folder.to_path_buf(),
+        folder: is_relative.then(|| section.reader.folder.to_path_buf()),
         format: section
             .choice("format", &[("json", FileFormat::Json), ("csv", FileFormat::Csv), ("lines", FileFormat::Lines)]),
         follow: section.boolean("follow"),
@@ -120,10 +126,26 @@ fn rate(node: &Node) -> Result<Option<f64>, String> {
 }
 
 fn event_time(section: &Section<'_>) -> Option<EventTime> {
-    if section.node("event_time").is_some_and(|node| text(node).is_ok_and(|word| word == "processing_time")) {
-        return Some(EventTime::Clock);
+    let node = section.node("event_time")?;
+    match text(node).as_deref() {
+        Err(_) => time_field(section, "event_time").map(EventTime::Field),
+        Ok(PROCESSING_TIME) => Some(EventTime::Clock),
+        Ok(word) => {
+            let is_pointer = word.starts_with('/');
+            let meant = did_you_mean(word, [PROCESSING_TIME]);
+            let problem =
+                Problem::at(node.place, format!("`event_time: {word}` says neither a field nor `{PROCESSING_TIME}`"));
+            section.reader.problem(problem.hint(match meant {
+                Some(meant) => meant,
+                None => format!(
+                    "e.g. `event_time: {{ field: {}, format: rfc3339 }}`",
+                    if is_pointer { word } else { "/time" }
+                ),
+            }));
+            let field = TimeField { field: word.into(), format: TimeFormat::Rfc3339 };
+            Some(if is_pointer { EventTime::Field(field) } else { EventTime::Clock })
+        }
     }
-    time_field(section, "event_time").map(EventTime::Field)
 }
 
 fn time_field(section: &Section<'_>, name: &str) -> Option<TimeField> {
