@@ -3,6 +3,7 @@
 
 mod compression;
 mod framing;
+mod head;
 mod listing;
 mod partition;
 mod reader;

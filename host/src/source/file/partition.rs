@@ -1,6 +1,7 @@
 //! One file: opened when its turn comes, decompressed, read from its position on, and looked after while it is followed.
 
 use super::compression::Compression;
+use super::head::{HEAD_BYTES, Head};
 use super::reader::{Blocks, Filled, Place, Reader};
 use super::{OnBadRecord, Settings};
 use crate::dead_letter::DeadLetter;
@@ -11,7 +12,7 @@ use dataflow::record::Origin;
 use dataflow::restart::Permanent;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub(super) struct Position {
     line: u64,
     /// Records read so far.
     records: u64,
+    /// What its first bytes are; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head: Option<Head>,
 }
 
 /// What all files of a share have in common.
@@ -46,6 +50,10 @@ pub(super) struct Partition {
     position: Position,
     pub(super) finished: bool,
     open: Option<Open>,
+    /// Its first bytes, as far as they were read.
+    head: Vec<u8>,
+    /// What is to be told of the file that had its name before.
+    replaced: Option<DeadLetter>,
 }
 
 struct Open {
@@ -67,7 +75,15 @@ pub(super) enum Turn {
 
 impl Partition {
     pub(super) fn new(name: String, path: PathBuf) -> Self {
-        Self { name: name.into(), path, position: Position::START, finished: false, open: None }
+        Self {
+            name: name.into(),
+            path,
+            position: Position::START,
+            finished: false,
+            open: None,
+            head: vec![],
+            replaced: None,
+        }
     }
 
     /// Goes on from where a checkpoint says.
@@ -82,7 +98,7 @@ impl Partition {
     }
 
     pub(super) fn as_partition(&self) -> source::Partition {
-        let next = serde_json::to_value(self.position).expect("three numbers are always JSON");
+        let next = serde_json::to_value(self.position).expect("numbers are always JSON");
         source::Partition { name: self.name.clone(), next, finished: self.finished }
     }
 
@@ -96,6 +112,10 @@ impl Partition {
         }
         if let Err(lost) = self.open(shared)? {
             return self.lose(shared, lost);
+        }
+        if let Some(letter) = self.replaced.take() {
+            let dead = Decoded { dead: vec![letter], ..Decoded::default() };
+            return Ok(Turn::Records(self.records(dead, 0, shared)?));
         }
         for _ in 0..POLL_BLOCKS_MAX {
             if let Some(turn) = self.decode_next(shared, limit)? {
@@ -115,6 +135,13 @@ impl Partition {
         let is_header = decoder.wants_header();
         let mut framed = reader.frame(if is_header { Limit { records: 1, ..limit } } else { limit });
         let after = reader.place();
+        let more = usize::try_from(after.byte).unwrap_or(usize::MAX).saturating_sub(self.head.len());
+        if self.head.len() < HEAD_BYTES
+            && let Some(read) = reader.behind(more)
+        {
+            self.head.extend(read.iter().take(HEAD_BYTES - self.head.len()));
+            self.position.head = Head::of(&self.head);
+        }
         self.position = Position { byte: after.byte, line: after.line, ..self.position };
         if is_header && let Some(letter) = framed.dead.first() {
             let reason = format!("its header cannot be read: {}", letter.reason);
@@ -223,6 +250,13 @@ impl Partition {
             "`{}` is compressed: such a file is complete and cannot be followed; leave it out of `path` or set `follow: false`",
             self.path.display()
         );
+        if let Some(head) = self.position.head {
+            match self.is_the_same(compression, head) {
+                Ok(true) => {}
+                Ok(false) => self.begin_anew(shared)?,
+                Err(error) => return Ok(Err(format!("reading it failed: {error}"))),
+            }
+        }
         let settings = &shared.settings;
         let mut decoder = settings.decoder().decoder(&shared.projection);
         if decoder.wants_header()
@@ -245,6 +279,35 @@ impl Partition {
         let reader = Reader::new(input, settings.format, settings.max_record_bytes, place);
         self.open = Some(Open { reader, decoder, identity: (metadata.dev(), metadata.ino()) });
         Ok(Ok(()))
+    }
+
+    /// Whether the file begins as the checkpoint says.
+    fn is_the_same(&mut self, compression: Compression, head: Head) -> std::io::Result<bool> {
+        let mut found = vec![];
+        compression.decompress(File::open(&self.path)?)?.take(head.bytes as u64).read_to_end(&mut found)?;
+        let is_the_same = Head::of(&found) == Some(head);
+        self.head = if is_the_same { found } else { vec![] };
+        Ok(is_the_same)
+    }
+
+    /// Another file has the name of the one that was read before.
+    fn begin_anew(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        ensure!(
+            shared.settings.follow,
+            "`{}` is not the file that the checkpoint knows, and that was read up to byte {}: it begins otherwise. Put the old file back, \
+             or start over with `--fresh`",
+            self.path.display(),
+            self.position.byte
+        );
+        self.replaced = Some(DeadLetter {
+            place: Some(self.position.line),
+            reason: "another file has got this name while the job did not run: it is read from its start, and what the one before got \
+                     from this line on is not read"
+                .into(),
+            ..DeadLetter::default()
+        });
+        self.position = Position::START;
+        Ok(())
     }
 
     /// Reads the header of a file whose reading goes on further down.
@@ -301,12 +364,12 @@ enum Fate {
 }
 
 impl Position {
-    const START: Self = Self { byte: 0, line: 1, records: 0 };
+    const START: Self = Self { byte: 0, line: 1, records: 0, head: None };
 }
 
 impl From<Place> for Position {
     fn from(place: Place) -> Self {
-        Self { byte: place.byte, line: place.line, records: 0 }
+        Self { byte: place.byte, line: place.line, ..Self::START }
     }
 }
 

@@ -118,6 +118,12 @@ impl Reader {
         self.place.byte + passed + (self.slab.len() - self.at) as u64
     }
 
+    /// The last `bytes` before the next record, if they are still at hand.
+    pub(super) fn behind(&self, bytes: usize) -> Option<&[u8]> {
+        let from = self.at.checked_sub(bytes)?;
+        Some(&self.slab[from..self.at])
+    }
+
     /// The buffer that the last spans lie in.
     pub(super) fn slab(&self) -> &Bytes {
         &self.slab

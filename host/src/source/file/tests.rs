@@ -270,6 +270,36 @@ fn followed_file_gives_whole_lines_as_they_come() {
 }
 
 #[test]
+fn file_that_was_replaced_between_two_runs_is_told_from_the_one_before() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("rides.json");
+    let followed = Settings { follow: true, ..settings(&path, Format::Json) };
+    for before in
+        ["{\"t\":1}\n{\"t\":2}\n".to_string(), format!("{{\"t\":1}}\n{{\"t\":2,\"x\":\"{}\"}}\n", "y".repeat(3_000))]
+    {
+        fs::write(&path, &before).unwrap();
+        let mut source = open(&followed, &[]).unwrap();
+        assert_eq!(times(&drain(&mut *source).unwrap()), [1, 2]);
+        let positions = source.partitions();
+        drop(source);
+        // The same file, elsewhere on the disk and grown.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, format!("{before}{{\"t\":3}}\n")).unwrap();
+        assert_eq!(times(&drain(&mut *open(&followed, &positions).unwrap()).unwrap()), [3]);
+        // Another of the same length, and a shorter one.
+        for other in [before.replace("\"t\":1", "\"t\":7"), "{\"t\":7}\n{\"t\":2}".into()] {
+            fs::write(&path, &other).unwrap();
+            let read = drain(&mut *open(&followed, &positions).unwrap()).unwrap();
+            let reasons = dead(&read);
+            assert!(reasons.len() == 1 && reasons[0].0 == 3 && reasons[0].1.contains("another file"), "{reasons:?}");
+            assert_eq!(times(&read)[0], 7);
+            let error = open(&settings(&path, Format::Json), &positions).err().unwrap().to_string();
+            assert!(error.contains("is not the file that the checkpoint knows"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn followed_file_that_shrinks_ends_the_job() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("rides.json");
