@@ -114,8 +114,7 @@ impl Partition {
             return self.lose(shared, lost);
         }
         if let Some(letter) = self.replaced.take() {
-            let dead = Decoded { dead: vec![letter], ..Decoded::default() };
-            return Ok(Turn::Records(self.records(dead, 0, shared)?));
+            return self.tell(shared, letter);
         }
         for _ in 0..POLL_BLOCKS_MAX {
             if let Some(turn) = self.decode_next(shared, limit)? {
@@ -214,9 +213,15 @@ impl Partition {
             reason: format!("the rest of the file is lost: {reason}"),
             ..DeadLetter::default()
         };
-        let records = self.records(Decoded { dead: vec![letter], ..Decoded::default() }, 0, shared)?;
+        let told = self.tell(shared, letter)?;
         self.finish();
-        Ok(Turn::Records(records))
+        Ok(told)
+    }
+
+    /// A dead letter alone.
+    fn tell(&mut self, shared: &Shared, letter: DeadLetter) -> anyhow::Result<Turn> {
+        let decoded = Decoded { dead: vec![letter], ..Decoded::default() };
+        Ok(Turn::Records(self.records(decoded, 0, shared)?))
     }
 
     fn finish(&mut self) -> Turn {
