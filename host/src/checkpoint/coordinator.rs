@@ -159,6 +159,13 @@ impl Coordinator {
     fn take(&mut self, event: Event) -> anyhow::Result<()> {
         match event {
             Event::Report(checkpoint, report) => self.report(checkpoint, report)?,
+            Event::SnapshotTaken(checkpoint, task) => {
+                if let Phase::UnderWay { progress, .. } = &mut self.phase
+                    && progress.checkpoint == checkpoint
+                {
+                    progress.is_storing(task.node, task.task);
+                }
+            }
             Event::SnapshotLost(checkpoint, task, error) => {
                 let reason = error.context(format!("task {} of `{}` cannot store its state", task.task, task.node));
                 self.abandon(checkpoint, reason)?;
@@ -351,7 +358,7 @@ impl Coordinator {
         if now < deadline {
             return Ok(());
         }
-        let missing: Vec<String> = progress.missing().map(|(node, task)| format!("`{node}` task {task}")).collect();
+        let missing: Vec<String> = progress.missing().map(|missing| missing.to_string()).collect();
         let checkpoint = progress.checkpoint;
         self.abandon(
             checkpoint,

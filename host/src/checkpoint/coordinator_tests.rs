@@ -5,7 +5,7 @@ use super::coordinator::{Coordinator, Outcome, Tasks};
 use super::memory::MemoryStorage;
 use super::schedule::CheckpointSettings;
 use super::store::Checkpoints;
-use crate::env::{self, Env, SystemClock};
+use crate::env::{self, Clock, Env, ManualClock, SystemClock};
 use crate::task::{Command, Control, Event, Gate, Held, Request, Stop, TaskId};
 use crate::telemetry::Status;
 use anyhow::anyhow;
@@ -32,6 +32,10 @@ fn id(node: &str) -> TaskId {
 }
 
 fn job() -> Job {
+    job_with(vec![], Arc::new(SystemClock::default()))
+}
+
+fn job_with(operators: Vec<(TaskId, Arc<Control>)>, clock: Arc<dyn Clock>) -> Job {
     let (source, sink) = (Arc::new(Control::default()), Arc::new(Control::default()));
     let (events, inbox) = channel();
     let (storage, status, gate) =
@@ -61,10 +65,9 @@ fn job() -> Job {
         sinks: BTreeMap::new(),
         sink_counters: BTreeMap::new(),
     };
-    let tasks =
-        Tasks { sources: vec![(id("in"), source.clone())], operators: vec![], sinks: vec![(id("out"), sink.clone())] };
+    let tasks = Tasks { sources: vec![(id("in"), source.clone())], operators, sinks: vec![(id("out"), sink.clone())] };
     let env = Env {
-        clock: Arc::new(SystemClock::default()),
+        clock,
         fail_points: Arc::default(),
         batch_records: 1,
         pace: None,
@@ -290,4 +293,22 @@ fn more_failures_in_a_row_than_are_tolerated_fail_the_job() {
     assert!(matches!(next(&job.source), Command::Abort));
     let error = format!("{:#}", job.end().unwrap_err());
     assert!(error.contains("checkpoint 2 is the 2. abandoned in a row") && error.contains("disk full"), "{error}");
+}
+
+#[test]
+fn checkpoint_that_takes_too_long_says_who_waits_for_what() {
+    let clock = Arc::new(ManualClock::default());
+    let job = job_with(vec![(id("count"), Arc::default()), (id("dedup"), Arc::default())], clock.clone());
+    job.send(Event::CountReached);
+    let (checkpoint, _) = job.barrier();
+    job.report(checkpoint);
+    job.send(Event::SnapshotTaken(checkpoint, id("dedup")));
+    clock.advance(600_000);
+    job.send(Event::CountReached);
+    job.barrier();
+    let why = job.status.checkpoints().last_failure.expect("it was given up");
+    assert_eq!(
+        why,
+        "it took longer than 600s, held up by `count` task 0, `dedup` task 0 (whose state is still being stored)"
+    );
 }

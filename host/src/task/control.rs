@@ -49,6 +49,8 @@ pub enum Command {
 pub enum Event {
     /// The task's part of a checkpoint.
     Report(CheckpointId, Report),
+    /// An operator task has taken its snapshot and sent the barrier on; its state is being stored.
+    SnapshotTaken(CheckpointId, TaskId),
     /// A task's part of a checkpoint could not be made durable: the checkpoint is lost, the job goes on.
     SnapshotLost(CheckpointId, TaskId, anyhow::Error),
     /// A source task has read everything and sent the last watermark.

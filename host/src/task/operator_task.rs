@@ -204,6 +204,7 @@ impl OperatorTask {
         };
         self.snapshots.push_back((barrier.checkpoint, moments, snapshot));
         self.chain.state.snapshot(barrier.checkpoint);
+        self.send_event(Event::SnapshotTaken(barrier.checkpoint, self.id.clone()));
     }
 
     fn report_snapshots(&mut self) {

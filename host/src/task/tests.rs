@@ -155,9 +155,12 @@ impl Rig {
 
     /// Snapshot and what lay in the inputs, in the order in which the task reports them.
     fn report(&self) -> Report {
-        match self.events.recv().unwrap() {
-            Event::Report(CheckpointId(1), report) => report,
-            other => panic!("a report is expected, not {other:?}"),
+        loop {
+            match self.events.recv().unwrap() {
+                Event::Report(CheckpointId(1), report) => return report,
+                Event::SnapshotTaken(CheckpointId(1), _) => {}
+                other => panic!("a report is expected, not {other:?}"),
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{CheckpointId, FileEntry, InFlight, Payload, SourceSnapshot, TaskSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 /// What a task says about the checkpoint under way.
@@ -90,6 +91,24 @@ pub struct Ended {
     pub longest: Longest,
 }
 
+/// A task that has yet to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing<'a> {
+    /// Name of the source, chain or sink.
+    pub node: &'a str,
+    /// Which of its tasks.
+    pub task: usize,
+    /// The barrier has passed it, and it waits for the storage of its state.
+    pub is_storing: bool,
+}
+
+impl fmt::Display for Missing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, task, is_storing } = self;
+        write!(f, "`{node}` task {task}{}", if *is_storing { " (whose state is still being stored)" } else { "" })
+    }
+}
+
 /// Who has yet to report.
 #[derive(Debug)]
 pub struct Progress {
@@ -99,6 +118,8 @@ pub struct Progress {
     missing: BTreeSet<(String, usize)>,
     /// Whose inputs are not known yet.
     missing_inputs: BTreeSet<(String, usize)>,
+    /// Who has taken its snapshot.
+    storing: BTreeSet<(String, usize)>,
     ended: Ended,
 }
 
@@ -112,7 +133,8 @@ impl Progress {
         inputs: impl IntoIterator<Item = (String, usize)>,
     ) -> Self {
         let (missing, missing_inputs) = (expected.into_iter().collect(), inputs.into_iter().collect());
-        Self { checkpoint, began, missing, missing_inputs, ended: Ended::default() }
+        let (storing, ended) = (BTreeSet::new(), Ended::default());
+        Self { checkpoint, began, missing, missing_inputs, storing, ended }
     }
 
     /// Takes a report; the parts once nobody is missing. A task that reports twice is a bug of ours, and says so.
@@ -168,9 +190,16 @@ impl Progress {
         std::mem::take(&mut self.ended.in_flight)
     }
 
+    /// An operator task has taken its snapshot: from now on it waits for the storage alone.
+    pub fn is_storing(&mut self, node: String, task: usize) {
+        self.storing.insert((node, task));
+    }
+
     /// Who holds the checkpoint up.
-    pub fn missing(&self) -> impl Iterator<Item = &(String, usize)> {
-        self.missing.union(&self.missing_inputs)
+    pub fn missing(&self) -> impl Iterator<Item = Missing<'_>> {
+        let is_storing = |who| self.storing.contains(who) && !self.missing_inputs.contains(who);
+        let missing = self.missing.union(&self.missing_inputs);
+        missing.map(move |who| Missing { node: &who.0, task: who.1, is_storing: is_storing(who) })
     }
 }
 
@@ -194,10 +223,25 @@ mod tests {
         };
         assert_eq!(progress.report(source(1, 2)), None);
         assert_eq!(progress.report(sink(Moments::default())), None);
-        assert_eq!(progress.missing().collect::<Vec<_>>(), [&("rides".to_string(), 0)]);
+        assert_eq!(missing(&progress), ["`rides` task 0"]);
         let ended = progress.report(source(0, 5)).expect("nobody is missing");
         assert_eq!(ended.sources["rides"].counters["records_in"], 7);
         assert_eq!(ended.sink_counters["out"]["records_in"], 4);
+    }
+
+    fn missing(progress: &Progress) -> Vec<String> {
+        progress.missing().map(|missing| missing.to_string()).collect()
+    }
+
+    #[test]
+    fn task_that_waits_for_the_storage_alone_is_told_from_one_that_waits_for_the_barrier() {
+        let tasks = || [("count".to_string(), 0), ("count".to_string(), 1)];
+        let mut progress = Progress::new(CheckpointId(1), Duration::ZERO, tasks(), []);
+        progress.is_storing("count".into(), 1);
+        assert_eq!(missing(&progress), ["`count` task 0", "`count` task 1 (whose state is still being stored)"]);
+        let mut overtaking = Progress::new(CheckpointId(1), Duration::ZERO, tasks(), tasks());
+        overtaking.is_storing("count".into(), 1);
+        assert_eq!(missing(&overtaking), ["`count` task 0", "`count` task 1"], "what lay in its inputs is missing too");
     }
 
     #[test]
