@@ -160,6 +160,11 @@ impl Stage {
         self.run_command().envs(environment.iter().copied()).output().expect("the program starts")
     }
 
+    /// Runs the job with further arguments.
+    pub(crate) fn run_told(&self, arguments: &[&str], fail_at: &str) -> Output {
+        self.run_command().args(arguments).env("MILLSTREAM_FAIL_AT", fail_at).output().expect("the program starts")
+    }
+
     /// What runs the job: `millstream`, or the program with native twins of its components.
     fn run_command(&self) -> Command {
         if !self.native {

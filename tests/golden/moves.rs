@@ -177,6 +177,24 @@ fn windows_under_way_are_not_taken_for_those_of_another_size() {
 }
 
 #[test]
+fn state_is_not_looked_for_under_another_key_unless_told_so() {
+    let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
+    let stage = case.stage("checkpoint: { every: 3 records }");
+    assert!(!stage.run("checkpoint/retained:2").status.success());
+    stage.replace("key: /id", "key: /requested_at");
+    let refused = stage.run("");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let why = "state `seen` of operator `dedup` was kept by `/id`, and the job now has its key from `/requested_at`";
+    assert!(!refused.status.success() && said.contains(why) && said.contains("--allow-changed-key"), "{said}");
+    let allowed = stage.run_told(&["--allow-changed-key"], "checkpoint/retained:1");
+    let said = String::from_utf8_lossy(&allowed.stderr).into_owned();
+    assert!(!said.contains(why), "{said}");
+    stage.replace("key: /requested_at", "key: /id");
+    let said = String::from_utf8_lossy(&stage.run("").stderr).into_owned();
+    assert!(said.contains("was kept by `/requested_at`"), "the checkpoint after that says so: {said}");
+}
+
+#[test]
 fn checkpoint_of_another_backend_is_refused_with_what_to_do() {
     let case = all().into_iter().find(|case| case.name == "rides/job").expect("the example is there");
     let stage = case.stage("checkpoint: { every: 3 records }");

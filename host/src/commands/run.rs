@@ -37,6 +37,9 @@ pub(super) struct Arguments {
     /// With --from: leave out what the savepoint holds and the job no longer has
     #[arg(long, requires = "from")]
     allow_dropped: bool,
+    /// Go on with operators that are keyed by other fields than before: the same values stand in other fields now
+    #[arg(long)]
+    allow_changed_key: bool,
     /// Where checkpoints are kept instead: a folder, or `s3://bucket/prefix` with the usual AWS_… variables
     /// [default: MILLSTREAM_CHECKPOINT_STORAGE, or the data directory]
     #[arg(long, value_name = "URL")]
@@ -72,6 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         fresh: arguments.fresh,
         from: arguments.from.clone(),
         allow_dropped: arguments.allow_dropped,
+        allow_changed_key: arguments.allow_changed_key,
         checkpoint_storage: checkpoint_storage(arguments).map_err(Failure::Unfit)?,
         repeat_output: arguments.repeat_output,
     };

@@ -89,7 +89,7 @@ impl Site {
                 }
                 Origin::Savepoint(opened) => (Resumed::Savepoint(state_fits(&opened.savepoint, blueprint)), false),
             };
-            let restored = Restored::new(origin, blueprint, definition.max_parallelism, options.allow_dropped)?;
+            let restored = Restored::new(origin, blueprint, definition.max_parallelism, options)?;
             let made = self.make(blueprint, &restored, name.clone())?;
             self.refuse_repeats(&restored, &made.0.applied)?;
             Ok((resumed, finished, restored, made))

@@ -2,6 +2,7 @@
 //! a job file that no longer fits what was kept, before anything is touched.
 
 use super::blueprint::{Blueprint, Part};
+use super::run::RunOptions;
 use super::savepoint::Opened;
 use super::storage::States;
 use crate::operator::OperatorFactory;
@@ -51,11 +52,16 @@ fn declared(blueprint: &Blueprint) -> Declared {
 }
 
 impl Restored {
-    /// Fits what the job goes on from to the job. `drop`: states and positions that the job no longer has are left out.
+    /// Fits what the job goes on from to the job.
     ///
     /// # Errors
     /// The job no longer fits: what would be lost, and what to do.
-    pub(super) fn new(origin: Origin, blueprint: &Blueprint, max_parallelism: u16, drop: bool) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        origin: Origin,
+        blueprint: &Blueprint,
+        max_parallelism: u16,
+        options: &RunOptions,
+    ) -> anyhow::Result<Self> {
         let declared = declared(blueprint);
         let (fit, mut states, mut next_state) = match &origin {
             Origin::Nothing => (Ok(()), vec![], 0),
@@ -64,11 +70,14 @@ impl Restored {
             }
             Origin::Savepoint(opened) => {
                 let Opened { savepoint, .. } = &**opened;
-                let fit = fits_savepoint(savepoint, blueprint, &declared, max_parallelism, drop);
+                let fit = fits_savepoint(savepoint, blueprint, &declared, max_parallelism, options.allow_dropped);
                 (fit, savepoint.states.clone(), savepoint.next_state)
             }
         };
-        fit.and_then(|()| refuse_other_purpose(&states, blueprint)).map_err(|error| Permanent(format!("{error:#}")))?;
+        let same_key = || if options.allow_changed_key { Ok(()) } else { refuse_other_key(&states, blueprint) };
+        fit.and_then(|()| refuse_other_purpose(&states, blueprint))
+            .and_then(|()| same_key())
+            .map_err(|error| Permanent(format!("{error:#}")))?;
         let is_declared =
             |it: &StateEntry| declared.iter().any(|(operator, name, ..)| *operator == it.operator && *name == it.name);
         states.retain(is_declared);
@@ -76,10 +85,12 @@ impl Restored {
             let factory = factory(blueprint, &operator);
             let made_for = factory.and_then(|factory| factory.made_for());
             let aggregates = factory.map_or(vec![], |factory| factory.aggregates());
+            let keyed_by = keyed_by(blueprint, &operator);
             match states.iter_mut().find(|state| is_state(state, &operator, &name)) {
                 Some(known) => {
                     known.version = version;
                     known.made_for = made_for;
+                    known.keyed_by = keyed_by;
                     known.aggregates = aggregates;
                 }
                 None => {
@@ -92,6 +103,7 @@ impl Restored {
                         version,
                         forked_from,
                         made_for,
+                        keyed_by,
                         aggregates,
                     });
                     next_state += 1;
@@ -329,6 +341,32 @@ fn refuse_other_purpose(states: &[StateEntry], blueprint: &Blueprint) -> anyhow:
             "state `{name}` of operator `{operator}` was kept for `{kept}`, and the job now says `{now}`: what is under way would \
              come out wrong. Put that back or start over with `--fresh`; or start from a savepoint with the operator under another \
              name and `--allow-dropped`, which gives its open windows up"
+        );
+    }
+    Ok(())
+}
+
+/// What an operator's inputs are keyed by. A broadcast input has no key.
+fn keyed_by(blueprint: &Blueprint, operator: &str) -> BTreeSet<String> {
+    let inputs = blueprint.nodes.iter().find(|node| node.name == operator).map_or(&[][..], |node| &node.inputs);
+    inputs.iter().filter(|input| !input.broadcast).map(|input| input.key.join(", ")).collect()
+}
+
+/// Refuses states whose operator takes its keys from fields that they were not made by, in place of others: it would begin
+/// anew beside them, without a word. An input more or less is no such change.
+fn refuse_other_key(states: &[StateEntry], blueprint: &Blueprint) -> anyhow::Result<()> {
+    for StateEntry { operator, name, keyed_by: kept, .. } in states {
+        let now = keyed_by(blueprint, operator);
+        let shown = |key: &String| if key.is_empty() { "no field".to_string() } else { format!("`{key}`") };
+        let only_in = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).map(shown).collect::<Vec<_>>();
+        let (gone, new) = (only_in(kept, &now), only_in(&now, kept));
+        ensure!(
+            gone.is_empty() || new.is_empty(),
+            "state `{name}` of operator `{operator}` was kept by {}, and the job now has its key from {}: what is kept would not be \
+             found again. Put the key back, or start over with `--fresh`; if the same values stand in other fields now, say \
+             `--allow-changed-key`",
+            gone.join(", "),
+            new.join(", ")
         );
     }
     Ok(())

@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub from: Option<String>,
     /// What a savepoint holds and the job does not is left out.
     pub allow_dropped: bool,
+    /// Operators may be keyed by other fields than their state was.
+    pub allow_changed_key: bool,
     /// Checkpoints are kept here instead of in the data directory.
     pub checkpoint_storage: Option<Location>,
     /// Where the last checkpoint is damaged, go on from the one before although exactly-once sinks get rows again.

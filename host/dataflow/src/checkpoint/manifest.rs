@@ -5,7 +5,7 @@ use crate::aggregate::Function;
 use crate::record::ValueType;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The whole of a checkpoint, small: state lies in the files it names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,6 +73,10 @@ pub struct StateEntry {
     /// What the operator made its rows for, in its words: with another, it would take them for what they are not. None: for anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_for: Option<String>,
+    /// What its rows' keys were made of: for each keyed input of the operator its fields, parted by `, `; an empty text where
+    /// it has no key. Nothing where nobody told.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub keyed_by: BTreeSet<String>,
     /// What the accumulators of windows hold, aggregate by aggregate. Empty for all else, and where nobody told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aggregates: Vec<AggregateEntry>,
@@ -240,6 +244,7 @@ mod tests {
                 version: 1,
                 forked_from: Some(ForkEntry { number: 4, marks: 5 }),
                 made_for: None,
+                keyed_by: ["/id".to_string()].into(),
                 aggregates: vec![],
             }],
             next_state: 6,
@@ -268,7 +273,7 @@ mod tests {
                 .into(),
             sink_counters: [("out".to_string(), [("records_in".to_string(), 4)].into())].into(),
         };
-        let expected = r#"{"version":2,"checkpoint":3,"job":"rides","job_revision":"0a","max_parallelism":128,"finished":false,"components":{"dedup":"0b"},"states":[{"number":0,"operator":"dedup","name":"seen","kind":"broadcast_map","version":1,"forked_from":{"number":4,"marks":5}}],"next_state":6,"savepoint":"0c","sources":{"rides":{"partitions":{"a":{"next":90,"watermark":35000,"finished":false}},"counters":{"records_in":4}}},"tasks":[{"chain":"dedup","operators":["dedup"],"task":1,"groups":[64,128],"watermark":30000,"firing":35000,"backend":"rocksdb","files":[{"name":"state/dedup-1","length":7,"checksum":"00000000000000ff"}],"counters":{"dedup/records_in":4}}],"in_flight":[{"reader":"out","task":0,"file":{"name":"in-flight/out-0","length":7,"checksum":"00000000000000ff"}}],"sinks":{"out":[{"checkpoint":2,"payload":true}]},"sink_counters":{"out":{"records_in":4}}}"#;
+        let expected = r#"{"version":2,"checkpoint":3,"job":"rides","job_revision":"0a","max_parallelism":128,"finished":false,"components":{"dedup":"0b"},"states":[{"number":0,"operator":"dedup","name":"seen","kind":"broadcast_map","version":1,"forked_from":{"number":4,"marks":5},"keyed_by":["/id"]}],"next_state":6,"savepoint":"0c","sources":{"rides":{"partitions":{"a":{"next":90,"watermark":35000,"finished":false}},"counters":{"records_in":4}}},"tasks":[{"chain":"dedup","operators":["dedup"],"task":1,"groups":[64,128],"watermark":30000,"firing":35000,"backend":"rocksdb","files":[{"name":"state/dedup-1","length":7,"checksum":"00000000000000ff"}],"counters":{"dedup/records_in":4}}],"in_flight":[{"reader":"out","task":0,"file":{"name":"in-flight/out-0","length":7,"checksum":"00000000000000ff"}}],"sinks":{"out":[{"checkpoint":2,"payload":true}]},"sink_counters":{"out":{"records_in":4}}}"#;
         assert_eq!(serde_json::to_string(&manifest).unwrap(), expected);
         assert_eq!(serde_json::from_str::<Manifest>(expected).unwrap(), manifest);
     }

@@ -139,6 +139,7 @@ mod tests {
             version,
             forked_from: None,
             made_for: None,
+            keyed_by: [].into(),
             aggregates: vec![],
         }
     }

@@ -181,7 +181,17 @@ mod tests {
 
     fn entry(kind: StateKind, aggregates: Vec<AggregateEntry>) -> StateEntry {
         let (operator, name) = ("op".into(), "st".into());
-        StateEntry { number: 3, operator, name, kind, version: 1, forked_from: None, made_for: None, aggregates }
+        StateEntry {
+            number: 3,
+            operator,
+            name,
+            kind,
+            version: 1,
+            forked_from: None,
+            made_for: None,
+            keyed_by: [].into(),
+            aggregates,
+        }
     }
 
     /// What is shown of a row beside operator and state.

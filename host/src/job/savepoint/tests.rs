@@ -41,6 +41,7 @@ fn manifest() -> Manifest {
                 version: 1,
                 forked_from: None,
                 made_for: None,
+                keyed_by: [].into(),
                 aggregates: vec![],
             },
             StateEntry {
@@ -51,6 +52,7 @@ fn manifest() -> Manifest {
                 version: 8194,
                 forked_from: None,
                 made_for: Some("tumbling: 60000ms".into()),
+                keyed_by: ["/city, /vendor".to_string()].into(),
                 aggregates: vec![sum, middle],
             },
         ],
@@ -107,6 +109,9 @@ fn savepoint_of_version_1_is_written_like_this() {
       "kind": "windows",
       "version": 8194,
       "made_for": "tumbling: 60000ms",
+      "keyed_by": [
+        "/city, /vendor"
+      ],
       "aggregates": [
         {
           "column": "/sum",
