@@ -3,9 +3,10 @@
 
 use dataflow::checkpoint::CheckpointMode;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What a running job takes from outside. Cloned into every task.
@@ -127,7 +128,49 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(name.to_string()).spawn(run)
+    thread::Builder::new().name(name.to_string()).spawn(run)
+}
+
+/// How much less of a processor a thread beside the tasks gets where there are not enough: a third of what a task gets, so that
+/// state is stored and compacted in time on a machine that has nothing to spare too.
+const BESIDE_NICE: i32 = 5;
+
+/// As `spawn`, for work that nobody waits for at the next record, such as storing state: it makes way for the tasks.
+///
+/// # Errors
+/// The system refuses another thread.
+pub fn spawn_beside<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    spawn(name, || {
+        make_way();
+        run()
+    })
+}
+
+/// Runs this on such a thread and waits for it: threads that it starts make way too.
+///
+/// # Errors
+/// The system refuses another thread.
+pub fn beside<T: Send>(run: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    let run = || {
+        make_way();
+        run()
+    };
+    thread::scope(|scope| {
+        let running = thread::Builder::new().spawn_scoped(scope, run)?;
+        Ok(running.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+/// This thread, and those that it starts from now on, make way for the tasks.
+fn make_way() {
+    // Elsewhere it would be the whole process.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, BESIDE_NICE) {
+        tracing::debug!(%error, "a thread does not make way for the tasks");
+    }
 }
 
 /// Where one task waits, for whatever comes first: an element, room in an output, control, or a due time. A notice given

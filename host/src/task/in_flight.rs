@@ -75,7 +75,7 @@ impl InFlightWriter {
             let _ = done.send((checkpoint, moments, written));
             notify.notify();
         };
-        if let Err(error) = env::spawn(&format!("{node}-{task}-in-flight"), write) {
+        if let Err(error) = env::spawn_beside(&format!("{node}-{task}-in-flight"), write) {
             self.finish(checkpoint, moments, Err(error).context("no thread to write it"));
         }
     }

@@ -91,7 +91,7 @@ impl Thread {
         let (to, answers) = channel();
         let (notify, fail_points) = (setup.notify.clone(), setup.fail_points.clone());
         let mut worker = worker(Answers { to, notify, chain: setup.chain.as_str().into(), fail_points });
-        let handle = env::spawn(name, move || {
+        let handle = env::spawn_beside(name, move || {
             while let Ok(work) = inbox.recv() {
                 match work {
                     Work::Free(layer) => drop(layer),

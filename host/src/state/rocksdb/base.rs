@@ -31,7 +31,7 @@ pub(in crate::state) struct Base {
 impl Base {
     pub(super) fn new(folder: PathBuf, memory: &Memory, files: Files, first_group: u16) -> Self {
         let expiry = Arc::new(Expiry::default());
-        let database = Database::new(folder, tuning::database(memory, expiry.clone()));
+        let database = Database::new(folder, (tuning::database(memory, expiry.clone()), tuning::layer(memory)));
         Self { database, expiry, files, first_group, restored: Mutex::default() }
     }
 

@@ -4,24 +4,41 @@
 use super::cursor::Cursor;
 use super::stored;
 use super::tuning;
+use crate::env::{self, WaitPoint};
 use crate::state::{SnapshotVisitor, StateLost};
 use anyhow::{Context, anyhow};
 use rocksdb::checkpoint::Checkpoint;
-use rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, Options, ReadOptions, WriteOptions};
+use rocksdb::properties::{BACKGROUND_ERRORS, IS_WRITE_STOPPED};
+use rocksdb::{
+    ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IngestExternalFileOptions, Options, ReadOptions,
+    SstFileWriter, WriteOptions,
+};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::time::Duration;
 
 /// Room that the disk must have before a database that could not write is opened again.
 const ROOM_BYTES: usize = 8 << 20;
+
+/// Bytes of a file that are read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// Between two looks whether compactions have made room for a table file.
+const ROOM_WAIT: Duration = Duration::from_millis(2);
+
+/// How often it is waited at most once a compaction has failed: a second.
+const FAILED_WAITS: usize = 500;
 
 /// See the module.
 pub(super) struct Database {
     folder: PathBuf,
     options: Options,
+    /// For table files that are made of layers.
+    layer: Options,
     pub(super) writes: WriteOptions,
     pub(super) reads: ReadOptions,
     held: RwLock<Held>,
@@ -39,14 +56,19 @@ enum Held {
 }
 
 impl Database {
-    pub(super) fn new(folder: PathBuf, options: Options) -> Self {
+    pub(super) fn new(folder: PathBuf, (options, layer): (Options, Options)) -> Self {
         let (writes, reads) = (tuning::writes(), ReadOptions::default());
         let (refused, periodic) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { folder, options, writes, reads, held: RwLock::new(Held::Nothing), refused, periodic }
+        Self { folder, options, layer, writes, reads, held: RwLock::new(Held::Nothing), refused, periodic }
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// As its files are written.
+    pub(super) fn options(&self) -> &Options {
+        &self.options
     }
 
     fn held(&self) -> RwLockReadGuard<'_, Held> {
@@ -94,11 +116,16 @@ impl Database {
         if self.periodic.load(Ordering::Relaxed) {
             options.set_periodic_compaction_seconds(tuning::PERIODIC_SECONDS);
         }
-        // Named, so that it has a handle: batched reads ask for one.
-        let family = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
-        fs::create_dir_all(&self.folder)
+        let open = || -> anyhow::Result<DB> {
+            fs::create_dir_all(&self.folder)?;
+            // Named, so that it has a handle: batched reads ask for one.
+            let family = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
+            Ok(DB::open_cf_descriptors(&options, &self.folder, [family])?)
+        };
+        // RocksDB's own threads are started with a database.
+        env::beside(open)
             .map_err(anyhow::Error::from)
-            .and_then(|()| DB::open_cf_descriptors(&options, &self.folder, [family]).map_err(Into::into))
+            .flatten()
             .with_context(|| format!("the state database `{}` cannot be opened", self.folder.display()))
     }
 
@@ -123,6 +150,30 @@ impl Database {
         self.with(|db| act(db.context("a database that was opened is open")?))
             .inspect_err(|_| self.refused.store(true, Ordering::Relaxed))
             .with_context(|| format!("the state database `{}` cannot be written", self.folder.display()))
+    }
+
+    /// Adds a table file with what `fill` puts into it, key by key in their order, above all there is. Why no write as RocksDB
+    /// means it: the rows are sorted, and readers find them in their layer until they lie in the file, so a table in memory
+    /// between the two would be sorted again, searched in vain by every read, and take as much memory as the layer.
+    pub(super) fn add_table(
+        &self,
+        fill: impl FnOnce(&mut SstFileWriter<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let path = self.folder.join("layer");
+        let added = self.write(|db| {
+            wait_for_room(db)?;
+            let mut file = SstFileWriter::create(&self.layer);
+            file.open(&path)?;
+            fill(&mut file)?;
+            file.finish()?;
+            keep_in_memory(&path)?;
+            Ok(db.ingest_external_file_opts(&moved(), vec![&path])?)
+        });
+        if added.is_err() {
+            // The next one is written over it.
+            let _ = fs::remove_file(&path);
+        }
+        added
     }
 
     /// Why: RocksDB takes no write any more once one has failed for lack of room. What it lost by that the layer still has.
@@ -172,6 +223,33 @@ impl Drop for Database {
             tracing::warn!(%folder, error = %error, "a state database is left behind until the next start");
         }
     }
+}
+
+/// Waits while there are so many table files above each other that none may be added. RocksDB holds up its own writers by
+/// itself; a file that is taken in it does not hold up.
+fn wait_for_room(db: &DB) -> anyhow::Result<()> {
+    let is = |name| Ok::<_, anyhow::Error>(db.property_int_value(name)?.unwrap_or(0) > 0);
+    let mut waits = 0;
+    // Where a compaction has failed there may never be room: it is for the file itself to fail then.
+    while is(IS_WRITE_STOPPED)? && (waits < FAILED_WAITS || !is(BACKGROUND_ERRORS)?) {
+        WaitPoint::default().wait(Some(ROOM_WAIT));
+        waits += 1;
+    }
+    Ok(())
+}
+
+/// Why: RocksDB asks the system to forget the pages of a file that it writes to be taken in, and the task would wait for the
+/// disk with each of its first reads.
+fn keep_in_memory(file: &Path) -> std::io::Result<()> {
+    let mut pages = BufReader::with_capacity(READ_BYTES, File::open(file)?);
+    std::io::copy(&mut pages, &mut std::io::sink()).map(|_| ())
+}
+
+/// Files that are taken in are moved, not copied.
+pub(super) fn moved() -> IngestExternalFileOptions {
+    let mut moved = IngestExternalFileOptions::default();
+    moved.set_move_files(true);
+    moved
 }
 
 /// Visits the rows of `groups` in the database whose files lie in `folder`, which stays as it is.

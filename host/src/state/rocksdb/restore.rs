@@ -3,10 +3,10 @@
 
 use super::base::Base;
 use super::files::{fetch, folder_in, table_of};
-use super::{database, stored, tuning};
+use super::{database, stored};
 use anyhow::Context;
 use dataflow::checkpoint::FileEntry;
-use rocksdb::{DB, DEFAULT_COLUMN_FAMILY_NAME, IngestExternalFileOptions, SstFileWriter};
+use rocksdb::{DB, DEFAULT_COLUMN_FAMILY_NAME, Options, SstFileWriter};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -57,17 +57,14 @@ fn copy(base: &Base, files: &[FileEntry], groups: Range<u16>) -> anyhow::Result<
     let part = folder_in(base.database.folder())?;
     fetch(&*base.files.storage, files, part.path())?;
     let copied = folder_in(base.database.folder())?;
-    let tables = copy_rows(part.path(), groups, copied.path())?;
+    let tables = copy_rows(part.path(), groups, (copied.path(), base.database.options()))?;
     if tables.is_empty() {
         return Ok(());
     }
-    let mut moved = IngestExternalFileOptions::default();
-    moved.set_move_files(true);
-    base.database.write(|db| Ok(db.ingest_external_file_opts(&moved, tables)?))
+    base.database.write(|db| Ok(db.ingest_external_file_opts(&database::moved(), tables)?))
 }
 
-fn copy_rows(from: &Path, groups: Range<u16>, to: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let options = tuning::tables(None);
+fn copy_rows(from: &Path, groups: Range<u16>, (to, options): (&Path, &Options)) -> anyhow::Result<Vec<PathBuf>> {
     let mut tables: Vec<PathBuf> = vec![];
     let mut open: Option<SstFileWriter<'_>> = None;
     let mut value = vec![];
@@ -81,7 +78,7 @@ fn copy_rows(from: &Path, groups: Range<u16>, to: &Path) -> anyhow::Result<Vec<P
             Some(writer) => writer,
             none => {
                 let table = to.join(format!("{}.sst", tables.len()));
-                let writer = SstFileWriter::create(&options);
+                let writer = SstFileWriter::create(options);
                 writer.open(&table)?;
                 tables.push(table);
                 none.insert(writer)

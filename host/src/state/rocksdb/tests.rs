@@ -1,6 +1,6 @@
 //! The `rocksdb` backend against the contract, and what it promises beyond.
 
-use super::{Memory, RocksBackend, RocksOptions, backend, open};
+use super::{Memory, RocksBackend, RocksOptions, backend, open, stored};
 use crate::checkpoint::CheckpointStorage;
 use crate::checkpoint::filesystem::FilesystemStorage;
 use crate::checkpoint::memory::MemoryStorage;
@@ -9,9 +9,12 @@ use crate::state::{Address, NEVER, RowMeta, StateBackend, StateDeclaration, Stat
 use dataflow::checkpoint::{CheckpointId, FileEntry};
 use dataflow::key::KeyGroup;
 use dataflow::time::Clock;
+use rocksdb::DB;
+use rocksdb::properties::IS_WRITE_STOPPED;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -110,6 +113,39 @@ fn snapshot_stores_only_what_no_earlier_one_has() {
     second.put(at(&number(9)), meta(NEVER), b"3");
     let restored = snapshot(&mut second, 3).unwrap();
     assert!(restored.contains(again[0]), "what was restored is not stored again: {restored:?}");
+}
+
+#[test]
+fn table_file_waits_until_there_are_not_too_many_above_each_other() {
+    let place = Place::new();
+    let mut backend = place.backend("1", None);
+    for checkpoint in 1..4 {
+        backend.put(at(b"a"), meta(NEVER), b"1");
+        snapshot(&mut backend, checkpoint).unwrap();
+    }
+    let database = &backend.base().database;
+    let at_most = |files| {
+        let set = |db: &DB| db.set_options(&[("level0_stop_writes_trigger", files)]).unwrap();
+        database.with(|db| db.map(set)).unwrap();
+    };
+    at_most("2");
+    assert_eq!(database.with(|db| db.unwrap().property_int_value(IS_WRITE_STOPPED)).unwrap(), Some(1));
+    let is_room = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| {
+            database.add_table(|file| {
+                assert!(is_room.load(SeqCst), "nothing is written before there is room");
+                let mut value = vec![];
+                stored::push_value(meta(NEVER), b"2", &mut value);
+                Ok(stored::with_key(at(b"b"), |key| file.put(key, &value))?)
+            })
+        });
+        (0..10_000).for_each(|_| std::thread::yield_now());
+        is_room.store(true, SeqCst);
+        at_most("36");
+        adding.join().unwrap().unwrap();
+    });
+    assert_eq!(get(&backend, b"b").unwrap(), b"2");
 }
 
 #[test]

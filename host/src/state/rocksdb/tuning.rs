@@ -4,7 +4,7 @@ use super::expiry::{Expiry, Filters};
 use crate::state::layered::Limits;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompressionType, DataBlockIndexType,
-    LogLevel, Options, WriteBufferManager, WriteOptions,
+    LogLevel, Options, WriteOptions,
 };
 use std::sync::Arc;
 
@@ -41,13 +41,12 @@ const OPEN_FILES: usize = 768;
 /// Files older than this are rewritten, so that expired rows are freed where nothing else is written.
 pub(super) const PERIODIC_SECONDS: u64 = 3600;
 
-/// The memory of a job's state: one block cache and one bound on write buffers for all its tasks. Of the whole the cache takes
-/// five sixteenths, write buffers among them; the tasks' layers take a fifth, and the rest is left for what RocksDB allocates
-/// beside its cache (readers, compactions, files being written) and for what the allocator keeps: measured, not guessed.
+/// The memory of a job's state: one block cache for all its tasks. Of the whole the cache takes three eighths; the tasks' layers
+/// take a fifth, and the rest is left for what RocksDB allocates beside its cache (readers, compactions, files being written) and
+/// for what the allocator keeps: measured, not guessed. There are no write buffers: layers become files as they are.
 #[derive(Clone)]
 pub struct Memory {
     cache: Cache,
-    write_buffers: WriteBufferManager,
     bytes: u64,
     tasks: u64,
 }
@@ -57,10 +56,8 @@ impl Memory {
     pub fn new(bytes: u64, tasks: usize) -> Self {
         let bytes = bytes.max(MEMORY_MIN);
         // No estimate of an entry's size: the cache's table grows with it.
-        let cache = Cache::new_hyper_clock_cache((bytes / 16 * 5) as usize, 0);
-        let write_buffers =
-            WriteBufferManager::new_write_buffer_manager_with_cache((bytes / 8) as usize, false, cache.clone());
-        Self { cache, write_buffers, bytes, tasks: tasks.max(1) as u64 }
+        let cache = Cache::new_hyper_clock_cache((bytes / 8 * 3) as usize, 0);
+        Self { cache, bytes, tasks: tasks.max(1) as u64 }
     }
 
     /// What each task's layers may take: one active, one being applied.
@@ -77,11 +74,11 @@ impl Memory {
 
 /// For a task's database, its files dropping what has expired.
 pub(super) fn database(memory: &Memory, expiry: Arc<Expiry>) -> Options {
-    let mut options = tables(Some(&memory.cache));
+    let mut options = tables(Some(&memory.cache), Index::InParts);
     options.create_if_missing(true);
     options.set_compaction_filter_factory(Filters(expiry));
-    options.set_write_buffer_manager(&memory.write_buffers);
-    // A layer is flushed as a whole: it fills one write buffer.
+    // Nothing is written into it but the ranges that a restore cuts away. RocksDB takes files of the first level up to half as
+    // much again for layers, whose filters stay in memory.
     options.set_write_buffer_size((memory.layers().active * 2) as usize);
     options.set_max_open_files((OPEN_FILES / memory.tasks as usize).max(64) as i32);
     // One flush, one compaction; the threads are the process's, whatever the number of databases.
@@ -90,15 +87,29 @@ pub(super) fn database(memory: &Memory, expiry: Arc<Expiry>) -> Options {
     options
 }
 
+/// For the table file that a layer becomes.
+pub(super) fn layer(memory: &Memory) -> Options {
+    tables(Some(&memory.cache), Index::Whole)
+}
+
 /// For a snapshot's files that are only read, once and in order.
 pub(super) fn reading() -> Options {
-    let mut options = tables(None);
+    let mut options = tables(None, Index::Whole);
     options.set_max_open_files(64);
     options
 }
 
+/// How a table file's index and filter lie in it, and are cached.
+#[derive(PartialEq, Eq)]
+enum Index {
+    /// As one block each: found at once, but all of it is there or nothing. For layers, which are looked into for every row.
+    Whole,
+    /// In parts below a top that stays: those of a large state do not fit the memory.
+    InParts,
+}
+
 /// For table files, whoever writes them.
-pub(super) fn tables(cache: Option<&Cache>) -> Options {
+fn tables(cache: Option<&Cache>, index: Index) -> Options {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_size(BLOCK_BYTES);
     blocks.set_format_version(6);
@@ -106,11 +117,13 @@ pub(super) fn tables(cache: Option<&Cache>) -> Options {
     blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     if let Some(cache) = cache {
         blocks.set_block_cache(cache);
-        // Index and filters of a large state do not fit the memory: they are cached by the block, and only their tops stay.
-        blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
-        blocks.set_partition_filters(true);
-        blocks.set_metadata_block_size(PART_BYTES);
-        // Files of the first level are looked into for every row: their filters stay too.
+        if index == Index::InParts {
+            blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+            blocks.set_partition_filters(true);
+            blocks.set_metadata_block_size(PART_BYTES);
+        }
+        // Whatever wrote them, those of layers stay.
+        blocks.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::FlushAndSimilar);
         blocks.set_partition_pinning_tier(BlockBasedTablePinningTier::FlushAndSimilar);
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
@@ -142,7 +155,5 @@ pub(super) fn tables(cache: Option<&Cache>) -> Options {
 pub(super) fn writes() -> WriteOptions {
     let mut options = WriteOptions::new();
     options.disable_wal(true);
-    // Rows of a batch come sorted.
-    options.set_memtable_insert_hint_per_batch(true);
     options
 }

@@ -49,7 +49,7 @@ impl Uploads {
         if let Some(mut uploader) = self.idle.take() {
             let (to, inbox) = channel();
             let name = format!("upload-{}", uploader.files.task());
-            let started = env::spawn(&name, move || {
+            let started = env::spawn_beside(&name, move || {
                 while let Ok((checkpoint, cut)) = inbox.recv() {
                     if !uploader.take(checkpoint, cut) {
                         return;

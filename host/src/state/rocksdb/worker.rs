@@ -10,12 +10,9 @@ use crate::state::{Address, StateNumber};
 use anyhow::anyhow;
 use dataflow::checkpoint::CheckpointId;
 use dataflow::key::KeyGroup;
-use rocksdb::{DB, WriteBatch};
+use rocksdb::SstFileWriter;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Bytes that are handed to RocksDB at a time.
-const BATCH_BYTES: usize = 1 << 20;
 
 /// See the module.
 pub(super) struct Applier {
@@ -38,25 +35,24 @@ impl Applier {
             return Ok(());
         }
         let judge = self.base.expiry.judge();
-        self.base.database.write(|db| {
-            for (group, state, table) in in_order(&frozen.layer) {
+        self.base.database.add_table(|file| {
+            in_order(&frozen.layer).into_iter().try_for_each(|(group, state, table)| {
                 let group = KeyGroup(self.base.first_group + group as u16);
-                self.write(db, (group, state), table, &judge)?;
-            }
-            Ok(db.flush()?)
+                self.write(file, (group, state), table, &judge)
+            })
         })
     }
 
     fn write(
         &self,
-        db: &DB,
+        file: &mut SstFileWriter<'_>,
         (group, state): (KeyGroup, StateNumber),
         table: &Table,
         judge: &Judge,
     ) -> anyhow::Result<()> {
         let mut rows: Vec<RowRef<'_>> = table.iter().map(|(_, row)| row).collect();
         rows.sort_unstable_by_key(|row| row.key());
-        let (mut batch, mut key, mut value) = (WriteBatch::default(), vec![], vec![]);
+        let (mut key, mut value) = (vec![], vec![]);
         for row in rows {
             key.clear();
             stored::push_key(Address { group, state, row: row.key() }, &mut key);
@@ -64,19 +60,16 @@ impl Applier {
                 Some(bytes) if !judge.is_gone(state, row.meta().expiry) => {
                     value.clear();
                     stored::push_value(row.meta(), bytes, &mut value);
-                    batch.put(&key, &value);
+                    file.put(&key, &value)?;
                 }
                 bytes => {
                     // Why: an older row of the key may lie below, and must not come back in place of an expired one.
-                    batch.delete(&key);
+                    file.delete(&key)?;
                     self.base.expiry.count(bytes.map_or(0, |_| row.stored_size()));
                 }
             }
-            if batch.size_in_bytes() >= BATCH_BYTES {
-                db.write_opt(std::mem::take(&mut batch), &self.base.database.writes)?;
-            }
         }
-        Ok(db.write_opt(batch, &self.base.database.writes)?)
+        Ok(())
     }
 
     /// Links the files of what is applied now; the upload goes on beside what is applied next.

@@ -56,14 +56,17 @@ pub(super) fn measure(extent: Extent) -> Result<()> {
 /// A state, and what it needs to be taken down and put up again.
 struct Subject {
     state: Box<dyn StateBackend>,
+    storage: Arc<dyn CheckpointStorage>,
+    /// Files of the last snapshot.
+    stored: Vec<FileEntry>,
     notify: Arc<WaitPoint>,
     keys: RowKeys,
     counts: Vec<u64>,
 }
 
 impl Subject {
-    fn new(state: Box<dyn StateBackend>, notify: Arc<WaitPoint>) -> Self {
-        let mut subject = Self { state, notify, keys: RowKeys::default(), counts: vec![] };
+    fn new(state: Box<dyn StateBackend>, storage: Arc<dyn CheckpointStorage>, notify: Arc<WaitPoint>) -> Self {
+        let mut subject = Self { state, storage, stored: vec![], notify, keys: RowKeys::default(), counts: vec![] };
         let declaration = StateDeclaration { name: "counts".into(), version: 1, kind: StateKind::Value, ttl: None };
         subject.state.register(STATE, &declaration);
         subject
@@ -73,7 +76,7 @@ impl Subject {
         let (notify, active_limit) = (Arc::new(WaitPoint::default()), memory::ACTIVE_LIMIT_DEFAULT);
         let (chain, attempt, groups) = ("bench".into(), attempt.into(), 0..KEY_GROUPS);
         let options = MemoryOptions {
-            storage,
+            storage: storage.clone(),
             chain,
             task: 0,
             attempt,
@@ -82,7 +85,7 @@ impl Subject {
             notify: notify.clone(),
             fail_points: Arc::default(),
         };
-        Self::new(memory::open(options), notify)
+        Self::new(memory::open(options), storage, notify)
     }
 
     fn on_disk(storage: Arc<dyn CheckpointStorage>, folder: &Path, attempt: &str) -> Self {
@@ -90,7 +93,7 @@ impl Subject {
         let (chain, attempt, groups) = ("bench".into(), attempt.into(), 0..KEY_GROUPS);
         let (folder, memory) = (folder.join("databases"), Memory::new(MEMORY_BYTES, 1));
         let options = RocksOptions {
-            storage,
+            storage: storage.clone(),
             folder,
             memory,
             chain,
@@ -100,7 +103,7 @@ impl Subject {
             notify: notify.clone(),
             fail_points: Arc::default(),
         };
-        Self::new(open_on_disk(options), notify)
+        Self::new(open_on_disk(options), storage, notify)
     }
 
     /// Counts each of these keys once more: reads them together, writes them one by one.
@@ -136,12 +139,21 @@ impl Subject {
 
     fn snapshot(&mut self, checkpoint: u64) -> Result<Vec<FileEntry>> {
         self.state.snapshot(CheckpointId(checkpoint));
-        loop {
-            if let Some((_, files)) = self.state.poll_snapshot()? {
-                return Ok(files);
-            }
+        while !self.is_stored()? {
             self.notify.wait(Some(Duration::from_secs(1)));
         }
+        Ok(self.stored.clone())
+    }
+
+    /// Whether the snapshot is stored; then the files that only the one before had are deleted, as a job does.
+    fn is_stored(&mut self) -> Result<bool> {
+        let Some((_, files)) = self.state.poll_snapshot()? else { return Ok(false) };
+        for old in std::mem::replace(&mut self.stored, files) {
+            if !self.stored.contains(&old) {
+                self.storage.delete(&old.name)?;
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -223,7 +235,7 @@ fn sizes(bytes: u64, folder: &Path) -> Result<()> {
             let before = clock.monotonic();
             subject.state.snapshot(CheckpointId(checkpoint));
             times.push(clock.monotonic() - before);
-            while subject.state.poll_snapshot()?.is_none() {
+            while !subject.is_stored()? {
                 subject.notify.wait(Some(Duration::from_secs(1)));
             }
         }
@@ -279,11 +291,11 @@ fn beside_checkpoints(subject: &mut Subject, keys: u64, mut checkpoint: u64) -> 
         rate.0 += (clock.monotonic() - before).as_secs_f64();
         rate.1 += BATCH;
     };
-    for _ in 0..10 {
-        (0..100).for_each(|_| step(subject, &mut calm));
+    for _ in 0..30 {
+        (0..50).for_each(|_| step(subject, &mut calm));
         subject.state.snapshot(CheckpointId(checkpoint));
         checkpoint += 1;
-        while subject.state.poll_snapshot()?.is_none() {
+        while !subject.is_stored()? {
             step(subject, &mut busy);
         }
     }
