@@ -221,7 +221,7 @@ fn sizes(bytes: u64, folder: &Path) -> Result<()> {
     let mut subject = Subject::on_disk(storage.clone(), &folder, "1");
     let mut chance = Chance::new(2, "benchmark");
     let mut checkpoint = 0;
-    let mut text = format!("\nstate of {} on disk, {} MiB of memory\n", giga(bytes), MEMORY_BYTES >> 20);
+    say(&format!("\nstate of {} on disk, {} MiB of memory\n", giga(bytes), MEMORY_BYTES >> 20))?;
     let mut filled = 0;
     for keys in [0, bytes / ROW_BYTES / 10, bytes / ROW_BYTES] {
         subject.overwrite(filled..keys, &mut chance);
@@ -240,17 +240,17 @@ fn sizes(bytes: u64, folder: &Path) -> Result<()> {
             }
         }
         times.sort_unstable();
-        text += &format!(
+        say(&format!(
             "barrier, {:>8} of state: {:>6.1} us, {:.1} us at most\n",
             giga(keys * ROW_BYTES),
             times[BARRIERS / 2].as_secs_f64() * 1e6,
             times[BARRIERS - 1].as_secs_f64() * 1e6
-        );
+        ))?;
     }
-    text += &uploaded(&mut subject, filled, &mut chance, checkpoint)?;
-    let files = subject.snapshot(checkpoint + 10)?;
-    text += &beside_checkpoints(&mut subject, filled, checkpoint + 11)?;
-    text += &format!("memory of the process: {}\n", resident()?);
+    say(&uploaded(&mut subject, filled, &mut chance, checkpoint)?)?;
+    say(&beside_checkpoints(&mut subject, filled, checkpoint + 10)?)?;
+    say(&format!("memory of the process: {}\n", resident()?))?;
+    let files = subject.stored.clone();
     drop(subject);
     let before = clock.monotonic();
     let mut restored = Subject::on_disk(storage, &folder, "2");
@@ -258,9 +258,11 @@ fn sizes(bytes: u64, folder: &Path) -> Result<()> {
     let first = clock.monotonic() - before;
     restored.count(&[filled / 2]);
     let stored: u64 = files.iter().map(|file| file.length).sum();
-    text += &format!("restore of {} in {} files: {:.2} s\n", giga(stored), files.len(), first.as_secs_f64());
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    say(&format!("restore of {} in {} files: {:.2} s\n", giga(stored), files.len(), first.as_secs_f64()))
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(std::io::stdout().write_all(line.as_bytes())?)
 }
 
 /// What a checkpoint uploads when one key in a hundred was written: scattered, and in one place.
