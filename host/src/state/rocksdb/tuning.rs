@@ -41,7 +41,7 @@ const OPEN_FILES: usize = 768;
 /// Files older than this are rewritten, so that expired rows are freed where nothing else is written.
 pub(super) const PERIODIC_SECONDS: u64 = 3600;
 
-/// The memory of a job's state: one block cache for all its tasks. Of the whole the cache takes three eighths; the tasks' layers
+/// The memory of a job's state: one block cache for all its tasks. Of the whole the cache takes five sixteenths; the tasks' layers
 /// take a fifth, and the rest is left for what RocksDB allocates beside its cache (readers, compactions, files being written) and
 /// for what the allocator keeps: measured, not guessed. There are no write buffers: layers become files as they are.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Memory {
     pub fn new(bytes: u64, tasks: usize) -> Self {
         let bytes = bytes.max(MEMORY_MIN);
         // No estimate of an entry's size: the cache's table grows with it.
-        let cache = Cache::new_hyper_clock_cache((bytes / 8 * 3) as usize, 0);
+        let cache = Cache::new_hyper_clock_cache((bytes / 16 * 5) as usize, 0);
         Self { cache, bytes, tasks: tasks.max(1) as u64 }
     }
 

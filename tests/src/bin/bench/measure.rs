@@ -68,7 +68,19 @@ fn process_cpu(from: usize) -> Result<Duration> {
 fn thread_cpu() -> Result<Duration> {
     // The kernel adds up a thread's time only every few milliseconds, and when the thread gives way.
     std::thread::yield_now();
+    schedule(0)
+}
+
+/// How long this thread has waited for a processor so far while it could have run.
+///
+/// # Errors
+/// The system does not tell.
+pub(crate) fn waited() -> Result<Duration> {
+    schedule(1)
+}
+
+fn schedule(field: usize) -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").context("reading processor times")?;
-    let nanoseconds = text.split_whitespace().next().unwrap_or_default();
-    Ok(Duration::from_nanos(nanoseconds.parse().context("`schedstat` begins with a time")?))
+    let nanoseconds = text.split_whitespace().nth(field).unwrap_or_default();
+    Ok(Duration::from_nanos(nanoseconds.parse().context("`schedstat` begins with times")?))
 }
