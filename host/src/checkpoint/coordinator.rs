@@ -163,7 +163,7 @@ impl Coordinator {
                 if let Phase::UnderWay { progress, .. } = &mut self.phase
                     && progress.checkpoint == checkpoint
                 {
-                    progress.is_storing(task.node, task.task);
+                    progress.snapshot_taken(task.node, task.task);
                 }
             }
             Event::SnapshotLost(checkpoint, task, error) => {

@@ -191,7 +191,7 @@ impl Progress {
     }
 
     /// An operator task has taken its snapshot: from now on it waits for the storage alone.
-    pub fn is_storing(&mut self, node: String, task: usize) {
+    pub fn snapshot_taken(&mut self, node: String, task: usize) {
         self.storing.insert((node, task));
     }
 
@@ -237,10 +237,10 @@ mod tests {
     fn task_that_waits_for_the_storage_alone_is_told_from_one_that_waits_for_the_barrier() {
         let tasks = || [("count".to_string(), 0), ("count".to_string(), 1)];
         let mut progress = Progress::new(CheckpointId(1), Duration::ZERO, tasks(), []);
-        progress.is_storing("count".into(), 1);
+        progress.snapshot_taken("count".into(), 1);
         assert_eq!(missing(&progress), ["`count` task 0", "`count` task 1 (whose state is still being stored)"]);
         let mut overtaking = Progress::new(CheckpointId(1), Duration::ZERO, tasks(), tasks());
-        overtaking.is_storing("count".into(), 1);
+        overtaking.snapshot_taken("count".into(), 1);
         assert_eq!(missing(&overtaking), ["`count` task 0", "`count` task 1"], "what lay in its inputs is missing too");
     }
 
