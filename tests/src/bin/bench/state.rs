@@ -139,10 +139,15 @@ impl Subject {
 
     fn snapshot(&mut self, checkpoint: u64) -> Result<Vec<FileEntry>> {
         self.state.snapshot(CheckpointId(checkpoint));
+        self.wait_until_stored()?;
+        Ok(self.stored.clone())
+    }
+
+    fn wait_until_stored(&mut self) -> Result<()> {
         while !self.is_stored()? {
             self.notify.wait(Some(Duration::from_secs(1)));
         }
-        Ok(self.stored.clone())
+        Ok(())
     }
 
     /// Whether the snapshot is stored; then the files that only the one before had are deleted, as a job does.
@@ -237,9 +242,7 @@ fn sizes(bytes: u64, folder: &Path) -> Result<()> {
             let took = clock.monotonic() - before;
             times.push(took);
             running.push(took.saturating_sub(measure::waited()? - waited));
-            while !subject.is_stored()? {
-                subject.notify.wait(Some(Duration::from_secs(1)));
-            }
+            subject.wait_until_stored()?;
         }
         times.sort_unstable();
         running.sort_unstable();
