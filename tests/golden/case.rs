@@ -160,6 +160,14 @@ impl Stage {
         self.run_command().envs(environment.iter().copied()).output().expect("the program starts")
     }
 
+    /// Runs the job, which must be refused for this reason; all that it says.
+    pub(crate) fn refused(&self, reason: &str) -> String {
+        let refused = self.run("");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(reason), "{said}");
+        said
+    }
+
     /// Runs the job with further arguments.
     pub(crate) fn run_told(&self, arguments: &[&str], fail_at: &str) -> Output {
         self.run_command().args(arguments).env("MILLSTREAM_FAIL_AT", fail_at).output().expect("the program starts")
